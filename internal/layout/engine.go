@@ -9,7 +9,8 @@ package layout
 //
 //   - ties: the lowest u wins; a document without a valid token scores 0 with argmax -1; a masked query token
 //     contributes 0 with argmax -1; a NaN in any similarity of a valid pair of tokens makes that score NaN;
-//     if every similarity is -Inf the score is -Inf and the lowest valid u wins;
+//     if every similarity is -Inf the score is -Inf and the lowest valid u wins. The argmax of a query token with a
+//     NaN similarity is some valid token of the document, the same in every run and batch;
 //   - memory that is masked or beyond the last sequence has no effect, whatever it holds;
 //   - the score and the argmax of a pair are the same bits alone and in any batch, at any padding, for any number of
 //     threads and from run to run; gradients are the same bits for any number of threads and from run to run;
@@ -24,8 +25,7 @@ type Engine[T Float] interface {
 
 	// Backward writes every element of dq and dd, the gradients of Σ ds[i,k]·scores[i,k]; a nil dq or dd is not
 	// wanted and costs nothing. tape is what Forward returned for the same b, q and d, or a HostTape of the same
-	// content. Rows that are masked, capacity, or never chosen get exactly 0. A score whose argmax is undefined
-	// because of a NaN passes its upstream gradient to the first token whose similarity is NaN.
+	// content. Rows that are masked, capacity, or never chosen get exactly 0.
 	Backward(b *Batch, q, d []T, tape Tape, ds, dq, dd []T) error
 }
 
