@@ -1,0 +1,80 @@
+//go:build maxsim_cuda && cgo && linux
+
+package cudrv
+
+/*
+#include <cuda.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+static CUresult cudrv_load(CUmodule *m, const void *image, char *log, size_t n) {
+	CUjit_option option[2] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+	void *value[2] = {log, (void *)(uintptr_t)n};
+	return cuModuleLoadDataEx(m, image, 2, option, value);
+}
+
+static CUresult cudrv_dynamicShared(CUfunction f, int bytes) {
+	return cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes);
+}
+
+// The parameters are one buffer laid out as the kernel declares them: any size works and nothing is allocated.
+static CUresult cudrv_launch(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+	unsigned bz, unsigned shared, CUstream s, void *params, size_t n) {
+	void *extra[5] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &n, CU_LAUNCH_PARAM_END};
+	return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, s, NULL, extra);
+}
+*/
+import "C"
+
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"gorgonia.org/cu"
+)
+
+// cu's handles are structs of one pointer; this does not compile if that changes.
+var (
+	_ = [1]struct{}{}[unsafe.Sizeof(cu.Function{})-unsafe.Sizeof(uintptr(0))]
+	_ = [1]struct{}{}[unsafe.Sizeof(cu.Module{})-unsafe.Sizeof(uintptr(0))]
+	_ = [1]struct{}{}[unsafe.Sizeof(cu.Stream{})-unsafe.Sizeof(uintptr(0))]
+)
+
+func function(f cu.Function) C.CUfunction { return *(*C.CUfunction)(unsafe.Pointer(&f)) }
+func stream(s cu.Stream) C.CUstream       { return *(*C.CUstream)(unsafe.Pointer(&s)) }
+
+// logBytes holds the JIT's complaints about one image.
+const logBytes = 8192
+
+// Load loads a kernel image (PTX, cubin or fatbin) into the current context. Its error carries the JIT's log.
+func Load(image string) (cu.Module, error) {
+	text := C.CString(image) // copies NULs of a binary image and ends a text with one
+	defer C.free(unsafe.Pointer(text))
+	log := (*C.char)(C.calloc(1, logBytes))
+	defer C.free(unsafe.Pointer(log))
+	var m C.CUmodule
+	if err := result(C.cudrv_load(&m, unsafe.Pointer(text), log, logBytes)); err != nil {
+		if said := strings.TrimSpace(C.GoString(log)); said != "" {
+			return cu.Module{}, fmt.Errorf("%w; the driver's compiler says: %s", err, said)
+		}
+		return cu.Module{}, err
+	}
+	return *(*cu.Module)(unsafe.Pointer(&m)), nil
+}
+
+// SetDynamicShared lets f be launched with up to the given bytes of dynamic shared memory; beyond 48 KiB the driver
+// refuses a launch without it.
+func SetDynamicShared(f cu.Function, bytes int) error {
+	return result(C.cudrv_dynamicShared(function(f), C.int(bytes)))
+}
+
+// Dim is the extent of a grid in blocks or of a block in threads.
+type Dim struct{ X, Y, Z uint32 }
+
+// Launch queues f on s. params points to size bytes laid out as the kernel's parameters; they are copied before
+// Launch returns.
+func Launch(f cu.Function, grid, block Dim, shared uint32, s cu.Stream, params unsafe.Pointer, size uintptr) error {
+	return result(C.cudrv_launch(function(f), C.uint(grid.X), C.uint(grid.Y), C.uint(grid.Z),
+		C.uint(block.X), C.uint(block.Y), C.uint(block.Z), C.uint(shared), stream(s), params, C.size_t(size)))
+}
