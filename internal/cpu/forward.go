@@ -1,0 +1,214 @@
+package cpu
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/cpu/tile"
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+)
+
+// callRows bounds the document rows of one kernel call: assembly cannot be preempted, and a garbage collection waits
+// for it.
+const callRows = 2048
+
+// Forward implements layout.Engine. The tape it returns is a layout.HostTape that keeps neither slice.
+func (e *Engine[T]) Forward(b *layout.Batch, q, d, scores []T, record bool) (layout.Tape, error) {
+	err := e.check(b,
+		argument{"q", len(q), b.Q.Rows, b.Dim},
+		argument{"d", len(d), b.D.Rows, b.Dim},
+		argument{"scores", len(scores), b.Q.Len(), b.Cols()})
+	if err != nil {
+		return nil, err
+	}
+	pools := poolsOf[T]()
+	f := take[forward[T]](&pools.forward)
+	defer pools.forward.Put(f)
+	f.b, f.kernels, f.d, f.scores, f.tape = b, e.kernels, d, scores, nil
+	if record {
+		f.tape = make([]int32, b.TapeLen())
+		capacity := f.tape[b.Q.Cu[b.Q.Len()]*b.Cols():]
+		for at := range capacity {
+			capacity[at] = -1
+		}
+	}
+	tape := f.tape
+	f.run(q)
+	f.b, f.d, f.scores, f.tape = nil, nil, nil, nil
+	if !record {
+		return nil, nil
+	}
+	return layout.HostTape(tape), nil
+}
+
+// forward is one forward pass, and the memory that the next one uses again.
+type forward[T layout.Float] struct {
+	b         *layout.Batch
+	kernels   *tile.Kernels[T]
+	d, scores []T
+	tape      []int32 // nil if not recorded
+
+	panels panels[T]
+	split  split
+	parts  []maxima[T]    // [documents × row parts], if documents are split
+	left   []atomic.Int32 // [documents] parts to come
+}
+
+// maxima are the running row maxima of a block against one document, one for each position. ix is the index of the
+// winning token, -1 before the first token.
+type maxima[T layout.Float] struct {
+	mx []T
+	ix []int32
+}
+
+func (m *maxima[T]) resize(width int) {
+	grow(&m.mx, width)
+	grow(&m.ix, width)
+}
+
+// run scores every document. A unit of work is a document or, where there are fewer documents than the cores need,
+// a range of its panels and rows; whoever completes a document finishes it.
+func (f *forward[T]) run(q []T) {
+	f.panels.cut(f.b, f.kernels)
+	f.panels.pack(q, f.b.Dim)
+	f.split = f.newSplit()
+	docs := f.b.D.Len()
+	if f.split.parts() == 1 {
+		pools := poolsOf[T]()
+		parallel(docs, func(j int) {
+			m := take[maxima[T]](&pools.maxima)
+			defer pools.maxima.Put(m)
+			blk := f.panels.blockOf(f.b, j)
+			m.resize(blk.width)
+			f.scan(m, j, f.panels.all[blk.firstPanel:blk.lastPanel], layout.Span{Lo: f.b.D.Cu[j], Hi: f.b.D.Cu[j+1]})
+			f.finish(m, j, blk)
+		})
+		return
+	}
+	grow(&f.parts, docs*f.split.rows)
+	f.left = make([]atomic.Int32, docs)
+	for j := range docs {
+		f.left[j].Store(int32(f.split.parts()))
+		for c := range f.split.rows {
+			f.parts[j*f.split.rows+c].resize(f.panels.blockOf(f.b, j).width)
+		}
+	}
+	parallel(docs*f.split.parts(), func(unit int) {
+		j, c, p := f.split.at(unit)
+		blk := f.panels.blockOf(f.b, j)
+		parts := f.parts[j*f.split.rows : (j+1)*f.split.rows]
+		all := f.panels.all[blk.firstPanel:blk.lastPanel]
+		f.scan(&parts[c], j, all[len(all)*p/f.split.panels:len(all)*(p+1)/f.split.panels], f.split.span(f.b, j, c))
+		if f.left[j].Add(-1) == 0 {
+			for c := 1; c < len(parts); c++ {
+				parts[0].merge(&parts[c])
+			}
+			f.finish(&parts[0], j, blk)
+		}
+	})
+}
+
+// scan makes m the row maxima of the given panels over the valid rows of document j inside span.
+func (f *forward[T]) scan(m *maxima[T], j int, panels []panel, span layout.Span) {
+	dim, start := f.b.Dim, f.b.D.Cu[j]
+	runs := f.b.D.RunsOf(j)
+	for _, p := range panels {
+		mx, ix := m.mx[p.pos:p.pos+p.lanes], m.ix[p.pos:p.pos+p.lanes]
+		first := true
+		for _, run := range runs {
+			lo, hi := max(run.Lo, span.Lo), min(run.Hi, span.Hi)
+			for ; lo < hi; lo += callRows {
+				if first {
+					reset(mx, ix, lo-start)
+					first = false
+				}
+				n := min(hi-lo, callRows)
+				f.kernels.Max(f.panels.packed[p.at:p.end(dim)], f.d[lo*dim:(lo+n)*dim], n, dim, mx, ix, lo-start)
+			}
+		}
+		if first {
+			reset(mx, ix, -1)
+		}
+	}
+}
+
+// reset starts running maxima: nothing but NaN and -Inf is below them, and u wins if every similarity is -Inf.
+func reset[T layout.Float](mx []T, ix []int32, u int) {
+	for l := range mx {
+		mx[l], ix[l] = T(math.Inf(-1)), int32(u)
+	}
+}
+
+// merge folds the maxima of later tokens into m.
+func (m *maxima[T]) merge(later *maxima[T]) {
+	for l, x := range later.mx {
+		if later.ix[l] < 0 {
+			continue
+		}
+		if m.ix[l] < 0 || x > m.mx[l] {
+			m.mx[l], m.ix[l] = x, later.ix[l]
+		} else if x != x {
+			m.mx[l] = x
+		}
+	}
+}
+
+// finish writes the scores and the tape of document j from its row maxima, adding them in the order of t.
+func (f *forward[T]) finish(m *maxima[T], j int, blk block) {
+	cols, k := f.b.Cols(), j
+	if f.b.Group > 0 {
+		k = j % f.b.Group
+	}
+	first := -1 // the document's first valid token
+	if runs := f.b.D.RunsOf(j); len(runs) > 0 {
+		first = runs[0].Lo - f.b.D.Cu[j]
+	}
+	pos := 0
+	for i := blk.firstQuery; i < blk.lastQuery; i++ {
+		runs := f.b.Q.RunsOf(i)
+		n := 0
+		for _, run := range runs {
+			n += run.Hi - run.Lo
+		}
+		mx, ix := m.mx[pos:pos+n], m.ix[pos:pos+n]
+		pos += n
+		var sum T
+		if first >= 0 {
+			for _, x := range mx {
+				sum += x
+			}
+			if sum != sum {
+				settleNaN(mx, ix, first)
+			}
+		}
+		f.scores[i*cols+k] = sum
+		if f.tape != nil {
+			at := f.b.TapeAt(i, k)
+			writeTape(f.tape[at:at+f.b.Q.Tokens(i)], ix, runs, f.b.Q.Cu[i])
+		}
+	}
+}
+
+// settleNaN gives every NaN maximum the document's first valid token, however the document was cut into calls.
+func settleNaN[T layout.Float](mx []T, ix []int32, first int) {
+	for l, x := range mx {
+		if x != x {
+			ix[l] = int32(first)
+		}
+	}
+}
+
+// writeTape spreads the indices of the valid query tokens over all tokens of a query that starts at row start.
+func writeTape(tape, ix []int32, runs []layout.Span, start int) {
+	if len(ix) == len(tape) {
+		copy(tape, ix)
+		return
+	}
+	for t := range tape {
+		tape[t] = -1
+	}
+	for _, run := range runs {
+		n := copy(tape[run.Lo-start:run.Hi-start], ix)
+		ix = ix[n:]
+	}
+}
