@@ -1,0 +1,20 @@
+package maxsim
+
+import "fmt"
+
+// String prints every field but the masks, which are inputs of the graph.
+func (c Config) String() string {
+	return fmt.Sprintf("mean=%t frozenQueries=%t frozenDocs=%t precision=%v device=%v profile=%p",
+		c.Mean, c.FrozenQueries, c.FrozenDocs, c.Precision, c.Device, c.Profile)
+}
+
+// check reports fields that contradict each other or the device.
+func (c Config) check() error {
+	if int(c.Precision) >= len(precisionNames) {
+		return fmt.Errorf("%w: %v, expected one of %v", ErrConfig, c.Precision, precisionNames)
+	}
+	if c.Device == nil && c.Precision != Float32 {
+		return fmt.Errorf("%w: precision %v needs a CUDA device, the CPU computes float32", ErrConfig, c.Precision)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package maxsim
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Sentinel errors. Every error of this package wraps one of them and says what was given and what was expected.
+// While a graph is built errors.Is finds them directly; an error that comes out of a VM has to go through [Cause].
+var (
+	// ErrShape: ranks, sizes or counts that do not fit together.
+	ErrShape = errors.New("maxsim: shape mismatch")
+	// ErrDtype: an element type that the input cannot have, or a value that is not a plain dense tensor.
+	ErrDtype = errors.New("maxsim: unsupported value")
+	// ErrMask: a mask value that is neither 0 nor 1.
+	ErrMask = errors.New("maxsim: bad mask")
+	// ErrOffsets: cu_seqlens that do not start at 0, decrease, or end beyond the rows.
+	ErrOffsets = errors.New("maxsim: malformed cu_seqlens")
+	// ErrConfig: a Config whose fields contradict each other or the device.
+	ErrConfig = errors.New("maxsim: bad config")
+	// ErrNode: a node that is missing, of another graph, or not the result of this package's constructors.
+	ErrNode = errors.New("maxsim: bad node")
+	// ErrDevice: the device is not there, was closed, ran out of memory or failed.
+	ErrDevice = errors.New("maxsim: device error")
+	// ErrInternal: a broken invariant inside the package, reported instead of a panic. Please file an issue.
+	ErrInternal = errors.New("maxsim: internal error")
+)
+
+var sentinels = []error{ErrShape, ErrDtype, ErrMask, ErrOffsets, ErrConfig, ErrNode, ErrDevice, ErrInternal}
+
+// Cause returns the error of this package that an error of a Gorgonia machine carries, for use with errors.Is:
+//
+//	if err := vm.RunAll(); errors.Is(maxsim.Cause(err), maxsim.ErrOffsets) { … }
+//
+// Gorgonia's machines wrap what an op returns in types that errors.Is cannot look through. An error that carries none
+// of this package's sentinels comes back unchanged.
+func Cause(err error) error {
+	for e := err; e != nil; e = unwrap(e) {
+		for _, s := range sentinels {
+			if errors.Is(e, s) {
+				return e
+			}
+		}
+	}
+	return err
+}
+
+// unwrap takes one layer off: the standard way, the TapeMachine's (Err), or that of github.com/pkg/errors (Cause).
+func unwrap(err error) error {
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return e.Unwrap()
+	case interface{ Err() error }:
+		return e.Err()
+	case interface{ Cause() error }:
+		if c := e.Cause(); c != err {
+			return c
+		}
+	}
+	return nil
+}
+
+// guard turns a panic into an error: an op runs on a goroutine of the VM, where a panic would end the process.
+func guard(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%w: %v", ErrInternal, r)
+	}
+}

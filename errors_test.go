@@ -1,0 +1,177 @@
+package maxsim
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// input is a graph input of the given dtype and shape.
+func input(g *gorgonia.ExprGraph, dt tensor.Dtype, name string, shape ...int) *gorgonia.Node {
+	return gorgonia.NewTensor(g, dt, len(shape), gorgonia.WithShape(shape...), gorgonia.WithName(name))
+}
+
+// TestBuildErrors shows what each wrong graph is answered with.
+func TestBuildErrors(t *testing.T) {
+	const f32, f64, i32, i64 = 0, 1, 2, 3
+	dts := []tensor.Dtype{tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64}
+	type build func(in func(dt int, name string, shape ...int) *gorgonia.Node) (*gorgonia.Node, error)
+	cases := []struct {
+		name  string
+		build build
+		is    error
+		want  []string // parts of the message
+	}{
+		{"dims differ", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return InBatch(in(f32, "q", 2, 3, 4), in(f32, "d", 5, 6, 5), Config{})
+		}, ErrShape, []string{"(2, 3, 4)", "(5, 6, 5)", "dim 4", "dim 5"}},
+		{"rank", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return InBatch(in(f32, "q", 2, 3, 4), in(f32, "d", 6, 4), Config{})
+		}, ErrShape, []string{"(2, 3, 4)", "(6, 4)", "[b, t, dim]"}},
+		{"rank packed", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return Packed(in(f32, "q", 2, 3, 4), in(i32, "cq", 3), in(f32, "d", 6, 4), in(i32, "cd", 3), Config{})
+		}, ErrShape, []string{"(2, 3, 4)", "(6, 4)", "[rows, dim]"}},
+		{"paired counts", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return Paired(in(f32, "q", 2, 3, 4), in(f32, "d", 3, 5, 4), Config{})
+		}, ErrShape, []string{"(2, 3, 4)", "(3, 5, 4)", "need 2 documents"}},
+		{"candidate counts", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return Candidates(in(f32, "q", 2, 1, 2), in(f32, "d", 5, 1, 2), 2, Config{})
+		}, ErrShape, []string{"(2, 1, 2)", "(5, 1, 2)", "need 4 documents"}},
+		{"no candidates", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return Candidates(in(f32, "q", 2, 1, 2), in(f32, "d", 2, 1, 2), 0, Config{})
+		}, ErrShape, []string{"at least 1", "got 0"}},
+		{"mixed floats", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return InBatch(in(f32, "q", 2, 3, 4), in(f64, "d", 2, 3, 4), Config{})
+		}, ErrDtype, []string{"float32", "float64"}},
+		{"integers", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return InBatch(in(i32, "q", 2, 3, 4), in(i32, "d", 2, 3, 4), Config{})
+		}, ErrDtype, []string{"int32", "expected float32 or float64"}},
+		{"query mask shape", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return InBatch(in(f32, "q", 2, 3, 4), in(f32, "d", 5, 6, 4), Config{QueryMask: in(f32, "m", 2, 6)})
+		}, ErrShape, []string{"query mask (2, 6)", "(2, 3)"}},
+		{"document mask shape", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return InBatch(in(f32, "q", 2, 3, 4), in(f32, "d", 5, 6, 4), Config{DocMask: in(f32, "m", 2, 3)})
+		}, ErrShape, []string{"document mask (2, 3)", "(5, 6)"}},
+		{"packed mask shape", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return Packed(in(f32, "q", 7, 4), in(i32, "cq", 3), in(f32, "d", 6, 4), in(i32, "cd", 3), Config{DocMask: in(f32, "m", 7)})
+		}, ErrShape, []string{"document mask (7)", "(6)"}},
+		{"offsets dtype", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return Packed(in(f32, "q", 7, 4), in(i64, "cq", 3), in(f32, "d", 6, 4), in(i32, "cd", 3), Config{})
+		}, ErrDtype, []string{"query cu_seqlens", "int64", "int32"}},
+		{"offsets length", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return Packed(in(f32, "q", 7, 4), in(i32, "cq", 3), in(f32, "d", 6, 4), in(i32, "cd", 1), Config{})
+		}, ErrShape, []string{"document cu_seqlens (1)", "at least 2"}},
+		{"nil node", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return InBatch(in(f32, "q", 2, 3, 4), nil, Config{})
+		}, ErrNode, []string{"document tokens", "nil"}},
+		{"another graph", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return InBatch(in(f32, "q", 2, 3, 4), input(gorgonia.NewGraph(), tensor.Float32, "d", 2, 3, 4), Config{})
+		}, ErrNode, []string{"different graphs"}},
+		{"precision on the CPU", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return InBatch(in(f32, "q", 2, 3, 4), in(f32, "d", 2, 3, 4), Config{Precision: BF16})
+		}, ErrConfig, []string{"bf16", "CUDA"}},
+		{"unknown precision", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return InBatch(in(f32, "q", 2, 3, 4), in(f32, "d", 2, 3, 4), Config{Precision: 9})
+		}, ErrConfig, []string{"precision(9)"}},
+		{"argmax of nothing", func(func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return Argmax(nil)
+		}, ErrNode, []string{"nil"}},
+		{"argmax of another node", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return Argmax(in(f32, "q", 2, 3, 4))
+		}, ErrNode, []string{"not a scores node"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			g := gorgonia.NewGraph()
+			_, err := c.build(func(dt int, name string, shape ...int) *gorgonia.Node { return input(g, dts[dt], name, shape...) })
+			checkError(t, err, c.is, c.want)
+		})
+	}
+}
+
+func checkError(t *testing.T, err, is error, want []string) {
+	t.Helper()
+	if !errors.Is(Cause(err), is) {
+		t.Fatalf("got %v, expected %v", err, is)
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q does not say %q", err, w)
+		}
+	}
+	if n := strings.Count(err.Error(), "maxsim:"); n != 1 {
+		t.Errorf("%q has the prefix %d times", err, n)
+	}
+}
+
+// machines are the two ways of running a graph.
+var machines = []struct {
+	name string
+	run  func(g *gorgonia.ExprGraph) error
+}{
+	{"TapeMachine", func(g *gorgonia.ExprGraph) error {
+		vm := gorgonia.NewTapeMachine(g)
+		defer vm.Close()
+		return vm.RunAll()
+	}},
+	{"LispMachine", func(g *gorgonia.ExprGraph) error {
+		vm := gorgonia.NewLispMachine(g, gorgonia.ExecuteFwdOnly())
+		defer vm.Close()
+		return vm.RunAll()
+	}},
+}
+
+// TestRunErrors shows what each wrong value is answered with, through both machines and Cause.
+func TestRunErrors(t *testing.T) {
+	dense := func(backing any, shape ...int) *tensor.Dense {
+		return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(backing))
+	}
+	tokens := dense(make([]float32, 12), 4, 3)
+	nan := float32(math.NaN())
+	cases := []struct {
+		name   string
+		cu     []int32
+		mask   []float32
+		is     error
+		expect []string
+	}{
+		{"start", []int32{1, 2, 4}, nil, ErrOffsets, []string{"document cu_seqlens", "start at 1"}},
+		{"decrease", []int32{0, 3, 2}, nil, ErrOffsets, []string{"decrease from 3 to 2", "index 2"}},
+		{"negative", []int32{0, -3, 2}, nil, ErrOffsets, []string{"decrease from 0 to -3"}},
+		{"beyond the rows", []int32{0, 3, 5}, nil, ErrOffsets, []string{"end at 5", "4 rows"}},
+		{"mask value", []int32{0, 3, 4}, []float32{1, 0, 0.5, 1}, ErrMask, []string{"document mask", "0.5", "index 2"}},
+		{"mask NaN", []int32{0, 3, 4}, []float32{1, 0, 1, nan}, ErrMask, []string{"NaN", "index 3"}},
+	}
+	for _, m := range machines {
+		for _, c := range cases {
+			t.Run(m.name+"/"+c.name, func(t *testing.T) {
+				g := gorgonia.NewGraph()
+				q := gorgonia.NodeFromAny(g, tokens.Clone(), gorgonia.WithName("q"))
+				d := gorgonia.NodeFromAny(g, tokens.Clone(), gorgonia.WithName("d"))
+				cuQ := gorgonia.NodeFromAny(g, dense([]int32{0, 2, 4}, 3), gorgonia.WithName("cuQ"))
+				cuD := gorgonia.NodeFromAny(g, dense(c.cu, 3), gorgonia.WithName("cuD"))
+				var cfg Config
+				if c.mask != nil {
+					cfg.DocMask = gorgonia.NodeFromAny(g, dense(c.mask, 4), gorgonia.WithName("mask"))
+				}
+				if _, err := Packed(q, cuQ, d, cuD, cfg); err != nil {
+					t.Fatal(err)
+				}
+				checkError(t, m.run(g), c.is, c.expect)
+			})
+		}
+	}
+}
+
+// TestCauseLeavesOtherErrorsAlone: an error that is not this package's comes back as it was.
+func TestCauseLeavesOtherErrorsAlone(t *testing.T) {
+	for _, err := range []error{nil, errors.New("other")} {
+		if got := Cause(err); got != err {
+			t.Errorf("Cause(%v) = %v", err, got)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package maxsim
+
+import (
+	"fmt"
+	"hash"
+
+	"github.com/chewxy/hm"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+)
+
+// argmaxOp shows the tape to the user: (q, d, …, tape) → int32 in the shape that Argmax documents.
+type argmaxOp struct {
+	protocol
+	spec
+}
+
+func (o *argmaxOp) Arity() int    { return o.inputs() + 1 }
+func (o *argmaxOp) Type() hm.Type { return o.funcType(tapeType(), o.argmaxType()) }
+
+func (o *argmaxOp) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
+	shapes, err := o.shapesOf(in)
+	if err != nil {
+		return nil, err
+	}
+	return o.argmaxShape(shapes), nil
+}
+
+func (o *argmaxOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
+	defer guard(&err)
+	t, err := o.tapeOf(in, true)
+	if err != nil {
+		return nil, err
+	}
+	shapes := make([]tensor.Shape, o.inputs())
+	for k := range shapes {
+		shapes[k] = in[k].Shape()
+	}
+	return o.userArgmax(t, shapes)
+}
+
+// userArgmax returns the argmax of a tape in the shape that Argmax documents, as a fresh tensor.
+func (s spec) userArgmax(t *tape, shapes []tensor.Shape) (*tensor.Dense, error) {
+	argmax, err := t.argmax().Argmax()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]int32, len(argmax))
+	if s.form == packed {
+		byRow(&t.batch, argmax, out)
+	} else {
+		copy(out, argmax)
+	}
+	return denseOf(s.argmaxShape(shapes), out), nil
+}
+
+// byRow turns the tape's blocks [cols, tokens of query i] into rows [rows, cols]; rows beyond the offsets get -1.
+func byRow(b *layout.Batch, argmax, out []int32) {
+	for x := range out {
+		out[x] = -1
+	}
+	cols := b.Cols()
+	for i := range b.Q.Len() {
+		for k := range cols {
+			at := b.TapeAt(i, k)
+			for t := range b.Q.Tokens(i) {
+				out[(b.Q.Cu[i]+t)*cols+k] = argmax[at+t]
+			}
+		}
+	}
+}
+
+func (o *argmaxOp) WriteHash(h hash.Hash) { o.writeHash(h, "argmax") }
+func (o *argmaxOp) Hashcode() uint32      { return hashcode(o) }
+func (o *argmaxOp) String() string        { return fmt.Sprintf("%v.argmax", o.spec) }
+
+// DiffWRT is all false: an index has no gradient.
+func (o *argmaxOp) DiffWRT(inputs int) []bool { return make([]bool, inputs) }
+
+func (o *argmaxOp) SymDiff(in gorgonia.Nodes, _, _ *gorgonia.Node) (gorgonia.Nodes, error) {
+	return make(gorgonia.Nodes, len(in)), nil
+}
+
+var _ gorgonia.SDOp = (*argmaxOp)(nil)

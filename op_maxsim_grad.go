@@ -1,0 +1,109 @@
+package maxsim
+
+import (
+	"fmt"
+	"hash"
+	"slices"
+
+	"github.com/chewxy/hm"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+)
+
+// gradOp is the gradient of the scores for one side, from the tape: (q, d, …, tape, upstream) → dq or dd.
+//
+//	dq[i,t,:] = Σ_k ds[i,k] · d[j, argmax[i,k,t], :]              a gather, documents in ascending order
+//	dd[j,u,:] = Σ_{(i,t) : argmax[i,k,t] = u} ds[i,k] · q[i,t,:]   through the inverse grid (csr.go), one owner per row
+//
+// with j the document in column k of query i. Every term has its place in a fixed order, so the bits do not depend on
+// the number of threads. Upstream gradients are float32 or float64 like the tokens.
+type gradOp struct {
+	protocol
+	spec
+	side int // 0: dq, 1: dd
+}
+
+func (o *gradOp) Arity() int { return o.inputs() + 2 }
+
+func (o *gradOp) Type() hm.Type { return o.funcType(tapeType(), o.scoresType(), o.tokensType()) }
+
+func (o *gradOp) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
+	shapes, err := o.shapesOf(in)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.checkUpstream(shapes, shapes[len(shapes)-1]); err != nil {
+		return nil, err
+	}
+	return shapes[o.side].Clone(), nil
+}
+
+func (o *gradOp) checkUpstream(inputs []tensor.Shape, upstream tensor.Shape) error {
+	if want := o.scoresShape(inputs); !slices.Equal(upstream, want) {
+		return fmt.Errorf("%w: upstream gradient %v, scores are %v", ErrShape, upstream, want)
+	}
+	return nil
+}
+
+func (o *gradOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
+	defer guard(&err)
+	return byDtype(in, o.run32, o.run64)
+}
+
+func (o *gradOp) run32(in []gorgonia.Value) (gorgonia.Value, error) { return backward[float32](o, in) }
+func (o *gradOp) run64(in []gorgonia.Value) (gorgonia.Value, error) { return backward[float64](o, in) }
+
+func (o *gradOp) WriteHash(h hash.Hash) { o.writeHash(h, o.role()) }
+func (o *gradOp) Hashcode() uint32      { return hashcode(o) }
+func (o *gradOp) String() string        { return o.spec.String() + "." + o.role() }
+func (o *gradOp) role() string          { return [...]string{"dq", "dd"}[o.side] }
+
+// DiffWRT is all false: MaxSim is piecewise linear, its second derivatives are not offered.
+func (o *gradOp) DiffWRT(inputs int) []bool { return make([]bool, inputs) }
+
+func (o *gradOp) SymDiff(in gorgonia.Nodes, _, _ *gorgonia.Node) (gorgonia.Nodes, error) {
+	return make(gorgonia.Nodes, len(in)), nil
+}
+
+// backward runs the engine for one side and returns its gradient in the shape of the tokens.
+func backward[T layout.Float](o *gradOp, in []gorgonia.Value) (*tensor.Dense, error) {
+	t, err := o.tapeOf(in[:o.inputs()+1], true)
+	if err != nil {
+		return nil, err
+	}
+	p, err := bindBatch[T](o.spec, in, t.batch)
+	if err != nil {
+		return nil, err
+	}
+	upstream := in[o.inputs()+1]
+	if err := o.checkUpstream(p.shapes, upstream.Shape()); err != nil {
+		return nil, err
+	}
+	ds, err := rowMajor[T](upstream, "upstream gradient")
+	if err != nil {
+		return nil, err
+	}
+	engine, err := engineOf[T](o.cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer o.cfg.Profile.backward()()
+	if o.cfg.Mean {
+		ds = slices.Clone(ds)
+		divideByValid(&p.batch, ds)
+	}
+	grad := make([]T, p.shapes[o.side].TotalSize())
+	if o.side == 0 {
+		err = engine.Backward(&p.batch, p.q, p.d, t.argmax(), ds, grad, nil)
+	} else {
+		err = engine.Backward(&p.batch, p.q, p.d, t.argmax(), ds, nil, grad)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return denseOf(p.shapes[o.side], grad), nil
+}
+
+var _ gorgonia.SDOp = (*gradOp)(nil)

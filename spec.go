@@ -1,0 +1,261 @@
+package maxsim
+
+import (
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"math"
+	"slices"
+
+	"github.com/chewxy/hm"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// form is the public layout of a MaxSim node.
+type form uint8
+
+const (
+	inBatch form = iota
+	paired
+	candidates
+	packed
+)
+
+var formNames = [...]string{"InBatch", "Paired", "Candidates", "Packed"}
+
+func (f form) String() string { return formNames[f] }
+
+// spec is everything constant about one MaxSim node. The inputs of its ops are, in this order: q, d, then cuQ and cuD
+// if packed, then the query mask and the document mask if there are any; some ops add the tape and the upstream gradient.
+type spec struct {
+	form                     form
+	group                    int // documents per query; 0: every query meets every document
+	hasQueryMask, hasDocMask bool
+	cfg                      Config // mask nodes removed: they are inputs
+}
+
+func (s spec) inputs() int { return len(s.inputNames()) }
+
+// queryMaskAt and docMaskAt are the positions of the masks among the inputs.
+func (s spec) queryMaskAt() int {
+	if s.form == packed {
+		return 4
+	}
+	return 2
+}
+
+func (s spec) docMaskAt() int {
+	at := s.queryMaskAt()
+	if s.hasQueryMask {
+		at++
+	}
+	return at
+}
+
+// inputNames are the names of the inputs as error messages use them.
+func (s spec) inputNames() []string {
+	names := []string{"query tokens", "document tokens"}
+	if s.form == packed {
+		names = append(names, "query cu_seqlens", "document cu_seqlens")
+	}
+	if s.hasQueryMask {
+		names = append(names, "query mask")
+	}
+	if s.hasDocMask {
+		names = append(names, "document mask")
+	}
+	return names
+}
+
+// checkNodes checks what is known while the graph is built: nodes, dtypes, shapes, configuration.
+func (s spec) checkNodes(nodes gorgonia.Nodes) error {
+	names := s.inputNames()
+	shapes := make([]tensor.Shape, len(nodes))
+	dtypes := make([]tensor.Dtype, len(nodes))
+	for k, n := range nodes {
+		if n == nil {
+			return fmt.Errorf("%w: %s: node is nil", ErrNode, names[k])
+		}
+		if n.Graph() != nodes[0].Graph() {
+			return fmt.Errorf("%w: %s and %s are in different graphs", ErrNode, names[k], names[0])
+		}
+		shapes[k], dtypes[k] = n.Shape(), n.Dtype()
+	}
+	if err := s.checkDtypes(dtypes); err != nil {
+		return err
+	}
+	if err := s.checkShapes(shapes); err != nil {
+		return err
+	}
+	return s.cfg.check()
+}
+
+// checkDtypes checks the element types of the inputs.
+func (s spec) checkDtypes(dts []tensor.Dtype) error {
+	if dts[0] != tensor.Float32 && dts[0] != tensor.Float64 {
+		return fmt.Errorf("%w: query tokens are %v, expected float32 or float64", ErrDtype, dts[0])
+	}
+	if dts[1] != dts[0] {
+		return fmt.Errorf("%w: query tokens are %v, document tokens are %v, expected the same", ErrDtype, dts[0], dts[1])
+	}
+	names := s.inputNames()
+	for k := 2; k < s.queryMaskAt(); k++ {
+		if dts[k] != tensor.Int32 {
+			return fmt.Errorf("%w: %s are %v, expected int32", ErrDtype, names[k], dts[k])
+		}
+	}
+	for k := s.queryMaskAt(); k < len(names); k++ {
+		if !slices.Contains(maskDtypes, dts[k]) {
+			return fmt.Errorf("%w: %s is %v, expected bool or an integer or float type", ErrDtype, names[k], dts[k])
+		}
+	}
+	return nil
+}
+
+// checkShapes checks the shapes of the inputs against each other.
+func (s spec) checkShapes(shapes []tensor.Shape) error {
+	q, d := shapes[0], shapes[1]
+	rank, axes := 3, "[b, t, dim]"
+	if s.form == packed {
+		rank, axes = 2, "[rows, dim]"
+	}
+	if q.Dims() != rank || d.Dims() != rank {
+		return fmt.Errorf("%w: query tokens %v and document tokens %v, expected both %s", ErrShape, q, d, axes)
+	}
+	if slices.Min(q) < 1 || slices.Min(d) < 1 {
+		return fmt.Errorf("%w: query tokens %v and document tokens %v, every axis must be at least 1", ErrShape, q, d)
+	}
+	dim := rank - 1
+	if q[dim] != d[dim] {
+		return fmt.Errorf("%w: query tokens %v have dim %d, document tokens %v have dim %d", ErrShape, q, q[dim], d, d[dim])
+	}
+	if rows := max(tensor.ProdInts(q[:dim]), tensor.ProdInts(d[:dim])); rows > math.MaxInt32 {
+		return fmt.Errorf("%w: query tokens %v and document tokens %v, more than %d token rows", ErrShape, q, d, math.MaxInt32)
+	}
+	if s.group > 0 && d[0] != q[0]*s.group {
+		return fmt.Errorf("%w: query tokens %v with %d document(s) per query need %d documents, document tokens are %v",
+			ErrShape, q, s.group, q[0]*s.group, d)
+	}
+	names := s.inputNames()
+	for k := 2; k < s.queryMaskAt(); k++ {
+		if cu := shapes[k]; cu.Dims() != 1 || cu[0] < 2 {
+			return fmt.Errorf("%w: %s %v, expected a vector [sequences+1] of at least 2 offsets", ErrShape, names[k], cu)
+		}
+	}
+	for k := s.queryMaskAt(); k < len(names); k++ {
+		tokens := q
+		if k == s.docMaskAt() && s.hasDocMask {
+			tokens = d
+		}
+		if !slices.Equal(shapes[k], tokens[:dim]) {
+			return fmt.Errorf("%w: %s %v, expected %v for tokens %v", ErrShape, names[k], shapes[k], tokens[:dim], tokens)
+		}
+	}
+	return nil
+}
+
+// scoresShape returns the shape of the scores for checked input shapes.
+func (s spec) scoresShape(shapes []tensor.Shape) tensor.Shape {
+	switch s.form {
+	case paired:
+		return tensor.Shape{shapes[0][0]}
+	case candidates:
+		return tensor.Shape{shapes[0][0], s.group}
+	case packed:
+		return tensor.Shape{shapes[2][0] - 1, shapes[3][0] - 1}
+	}
+	return tensor.Shape{shapes[0][0], shapes[1][0]}
+}
+
+// argmaxShape returns the shape in which users see the argmax.
+func (s spec) argmaxShape(shapes []tensor.Shape) tensor.Shape {
+	scores := s.scoresShape(shapes)
+	if s.form == packed {
+		return tensor.Shape{shapes[0][0], scores[1]}
+	}
+	return append(scores, shapes[0][1])
+}
+
+// tapeShape returns the shape of the tape, a 3-tensor in every layout: all of its entries in the order of
+// layout.Batch.TapeAt.
+func (s spec) tapeShape(shapes []tensor.Shape) tensor.Shape {
+	switch a := s.argmaxShape(shapes); s.form {
+	case paired:
+		return tensor.Shape{a[0], 1, a[1]}
+	case packed:
+		return tensor.Shape{a[0], a[1], 1}
+	default:
+		return a
+	}
+}
+
+// shapesOf returns the checked shapes of the inputs that an op's InferShape was given.
+func (s spec) shapesOf(in []gorgonia.DimSizer) ([]tensor.Shape, error) {
+	shapes, err := gorgonia.DimSizersToShapes(in)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrShape, err)
+	}
+	if len(shapes) < s.inputs() {
+		return nil, fmt.Errorf("%w: got %d inputs, expected at least %d", ErrShape, len(shapes), s.inputs())
+	}
+	return shapes, s.checkShapes(shapes)
+}
+
+const elem = hm.TypeVariable('a') // of q, d, scores and gradients; 'b' is reserved by Gorgonia's inferrer
+
+func tensorType(dims int, of hm.Type) hm.Type { return gorgonia.TensorType{Dims: dims, Of: of} }
+
+func (s spec) tokensType() hm.Type {
+	if s.form == packed {
+		return tensorType(2, elem)
+	}
+	return tensorType(3, elem)
+}
+
+func (s spec) scoresType() hm.Type {
+	if s.form == paired {
+		return tensorType(1, elem)
+	}
+	return tensorType(2, elem)
+}
+
+func (s spec) argmaxType() hm.Type {
+	if s.form == inBatch || s.form == candidates {
+		return tensorType(3, tensor.Int32)
+	}
+	return tensorType(2, tensor.Int32)
+}
+
+func tapeType() hm.Type { return tensorType(3, tensor.Int32) }
+
+// funcType returns the type of an op over the inputs, then the given types. It is built anew for each call because
+// Gorgonia returns function types to a pool.
+func (s spec) funcType(more ...hm.Type) *hm.FunctionType {
+	types := []hm.Type{s.tokensType(), s.tokensType()}
+	maskDims := 2
+	if s.form == packed {
+		types = append(types, tensorType(1, tensor.Int32), tensorType(1, tensor.Int32))
+		maskDims = 1
+	}
+	if s.hasQueryMask {
+		types = append(types, tensorType(maskDims, hm.TypeVariable('m')))
+	}
+	if s.hasDocMask {
+		types = append(types, tensorType(maskDims, hm.TypeVariable('n')))
+	}
+	return hm.NewFnType(append(types, more...)...)
+}
+
+// String names the node with every setting: Gorgonia merges nodes whose ops print alike.
+func (s spec) String() string {
+	return fmt.Sprintf("MaxSim.%v{group=%d queryMask=%t docMask=%t %v}", s.form, s.group, s.hasQueryMask, s.hasDocMask, s.cfg)
+}
+
+func (s spec) writeHash(h hash.Hash, role string) { fmt.Fprintf(h, "%v.%s", s, role) }
+
+func hashcode(op gorgonia.Op) uint32 {
+	h := fnv.New32a()
+	op.WriteHash(h)
+	return h.Sum32()
+}
