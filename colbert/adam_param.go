@@ -1,0 +1,172 @@
+package colbert
+
+import (
+	"fmt"
+	"math"
+
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// parameter is one trained tensor in one step.
+type parameter interface {
+	squaredNorm() float64
+	update(rates)
+	zeroGrad(G.ValueGrad) error
+}
+
+// param holds the elements of a parameter and, in step with them, its moments and gradient.
+type param[T Float] struct {
+	w, m, v, g []T
+	rows       []int32 // the rows of w, m and v that g is for; nil: all of them
+	width      int     // elements in a row
+}
+
+// parameters pairs the model with the state and checks all of it. On the first step it makes the state.
+func (a *Adam) parameters(model []G.ValueGrad) ([]parameter, error) {
+	first := a.state.M == nil && a.state.Step == 0
+	if !first && len(model) != len(a.state.M) {
+		return nil, fmt.Errorf("%w: Adam: %d parameters, state is of %d", ErrShape, len(model), len(a.state.M))
+	}
+	m, v := a.state.M, a.state.V
+	params := make([]parameter, len(model))
+	for i, vg := range model {
+		w, ok := vg.Value().(*tensor.Dense)
+		if !ok {
+			return nil, fmt.Errorf("%w: Adam: parameter %s is a %T, want a *tensor.Dense", ErrValue, paramName(i, vg), vg.Value())
+		}
+		if first {
+			m = append(m, tensor.New(tensor.WithShape(w.Shape().Clone()...), tensor.Of(w.Dtype())))
+			v = append(v, tensor.New(tensor.WithShape(w.Shape().Clone()...), tensor.Of(w.Dtype())))
+		}
+		var err error
+		switch w.Dtype() {
+		case tensor.Float32:
+			params[i], err = newParam[float32](vg, w, m[i], v[i])
+		case tensor.Float64:
+			params[i], err = newParam[float64](vg, w, m[i], v[i])
+		default:
+			err = fmt.Errorf("%w: %v, want float32 or float64", ErrDtype, w.Dtype())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("Adam: parameter %s: %w", paramName(i, vg), err)
+		}
+	}
+	a.state.M, a.state.V = m, v
+	return params, nil
+}
+
+func paramName(i int, vg G.ValueGrad) string {
+	if n, ok := vg.(G.Namer); ok {
+		return fmt.Sprintf("%d (%s)", i, n.Name())
+	}
+	return fmt.Sprint(i)
+}
+
+func newParam[T Float](vg G.ValueGrad, w, m, v *tensor.Dense) (*param[T], error) {
+	gv, err := vg.Grad()
+	if err != nil {
+		return nil, err
+	}
+	p := &param[T]{}
+	var g *tensor.Dense
+	want := w.Shape()
+	switch gv := gv.(type) {
+	case *RowGrad:
+		if w.Dims() != 2 {
+			return nil, fmt.Errorf("%w: gradient of rows for weights %v, want [V,h]", ErrShape, w.Shape())
+		}
+		g, p.rows = gv.Dense, gv.Rows
+		want = tensor.Shape{len(gv.Rows), w.Shape()[1]}
+	case *tensor.Dense:
+		g = gv
+	default:
+		return nil, fmt.Errorf("%w: gradient is a %T, want a *tensor.Dense or a *colbert.RowGrad", ErrValue, gv)
+	}
+	if !g.Shape().Eq(want) {
+		return nil, fmt.Errorf("%w: gradient %v, want %v for weights %v", ErrShape, g.Shape(), want, w.Shape())
+	}
+	for _, t := range []struct {
+		name  string
+		d     *tensor.Dense
+		shape tensor.Shape
+	}{{"weights", w, w.Shape()}, {"gradient", g, want}, {"first moment", m, w.Shape()}, {"second moment", v, w.Shape()}} {
+		if t.d.Dtype() != w.Dtype() {
+			return nil, fmt.Errorf("%w: %s is %v, weights are %v", ErrDtype, t.name, t.d.Dtype(), w.Dtype())
+		}
+		if !t.d.Shape().Eq(t.shape) {
+			return nil, fmt.Errorf("%w: %s has shape %v, want %v", ErrShape, t.name, t.d.Shape(), t.shape)
+		}
+		if !contiguous(t.d) {
+			return nil, fmt.Errorf("%w: %s %v has strides %v, want a contiguous row-major tensor", ErrShape, t.name, t.d.Shape(), t.d.Strides())
+		}
+	}
+	p.w, p.m, p.v, p.g = slice[T](w), slice[T](m), slice[T](v), slice[T](g)
+	p.width = len(p.w)
+	if p.rows != nil {
+		p.width = w.Shape()[1]
+	}
+	return p, nil
+}
+
+const normBlock = 1 << 14 // elements of one partial sum: fixed, so that the norm is the same on any number of cores
+
+func (p *param[T]) squaredNorm() float64 {
+	partial := make([]float64, (len(p.g)+normBlock-1)/normBlock)
+	parallel(len(p.g), normBlock, func(lo, hi int) {
+		s := 0.0
+		for _, v := range p.g[lo:hi] {
+			s += float64(v) * float64(v)
+		}
+		partial[lo/normBlock] = s
+	})
+	sum := 0.0
+	for _, s := range partial {
+		sum += s
+	}
+	return sum
+}
+
+func (p *param[T]) update(r rates) {
+	if p.rows == nil {
+		parallel(len(p.w), 1<<14, func(lo, hi int) { adam(r, p.w[lo:hi], p.m[lo:hi], p.v[lo:hi], p.g[lo:hi]) })
+		return
+	}
+	parallel(len(p.rows), grain(p.width), func(lo, hi int) {
+		for n := lo; n < hi; n++ {
+			at, end := int(p.rows[n])*p.width, (int(p.rows[n])+1)*p.width
+			adam(r, p.w[at:end], p.m[at:end], p.v[at:end], p.g[n*p.width:(n+1)*p.width])
+		}
+	})
+}
+
+// adam is the update of [Adam] on the elements of w.
+func adam[T Float](r rates, w, m, v, g []T) {
+	m, v, g = m[:len(w)], v[:len(w)], g[:len(w)]
+	clip, beta1, beta2 := T(r.clip), T(r.beta1), T(r.beta2)
+	rest1, rest2 := T(1-r.beta1), T(1-r.beta2)
+	step, root := T(r.lr/r.bias1), T(1/math.Sqrt(r.bias2))
+	epsilon, keep := T(r.epsilon), T(1-r.lr*r.weightDecay)
+	for i := range w {
+		gi := g[i] * clip
+		m[i] = beta1*m[i] + rest1*gi
+		v[i] = beta2*v[i] + rest2*gi*gi
+		w[i] = keep*w[i] - step*m[i]/(T(math.Sqrt(float64(v[i])))*root+epsilon)
+	}
+}
+
+// gradZeroer is a parameter that can set its gradient to 0 itself.
+type gradZeroer interface{ ZeroGrad() error }
+
+func (p *param[T]) zeroGrad(vg G.ValueGrad) error {
+	if z, ok := vg.(gradZeroer); ok {
+		return z.ZeroGrad()
+	}
+	clear(p.g)
+	return nil
+}
+
+// contiguous reports whether the elements of d are its memory in row-major order.
+func contiguous(d *tensor.Dense) bool {
+	return len(d.Strides()) == len(d.Shape()) && isRowMajor(d.Shape(), d.Strides()) && d.DataSize() == d.Shape().TotalSize()
+}

@@ -1,0 +1,134 @@
+package colbert
+
+import (
+	"fmt"
+
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// Embedding is a trainable table [V,h] whose gradient is never a dense [V,h] tensor. Its look-ups are graph nodes
+// that end the differentiation: ask Gorgonia for the gradients of the looked-up rows ([Embedding.Lookups]) and give
+// the Embedding to [Adam] as one of its parameters.
+//
+//	emb, err := colbert.NewEmbedding(table)
+//	q, err := emb.Lookup(queryIDs)
+//	d, err := emb.Lookup(documentIDs)
+//	…
+//	_, err = gorgonia.Grad(loss, append(emb.Lookups(), w)...)
+//	…
+//	err = adam.Step([]gorgonia.ValueGrad{emb, w})
+//
+// It belongs to one graph and holds no numbers: values and gradients are those of the nodes after a run.
+type Embedding struct {
+	table   *G.Node
+	ids     G.Nodes
+	lookups G.Nodes
+}
+
+// NewEmbedding returns an embedding over a table node [V,h] of float32 or float64.
+func NewEmbedding(table *G.Node) (*Embedding, error) {
+	if err := floatNode("NewEmbedding", "table", table); err != nil {
+		return nil, err
+	}
+	if table.Dims() != 2 {
+		return nil, fmt.Errorf("%w: NewEmbedding: table has shape %v, want [V,h]", ErrShape, table.Shape())
+	}
+	return &Embedding{table: table}, nil
+}
+
+// Lookup reads rows of the table as [Gather] does.
+func (e *Embedding) Lookup(ids *G.Node) (*G.Node, error) {
+	rows, err := gatherNode(e.table, ids, true)
+	if err != nil {
+		return nil, err
+	}
+	for _, known := range e.lookups {
+		if known == rows { // the same ids again: Gorgonia has merged the nodes and their gradients
+			return rows, nil
+		}
+	}
+	e.ids = append(e.ids, ids)
+	e.lookups = append(e.lookups, rows)
+	return rows, nil
+}
+
+// Lookups returns the looked-up rows: the nodes to name to gorgonia.Grad in place of the table.
+func (e *Embedding) Lookups() G.Nodes { return append(G.Nodes{}, e.lookups...) }
+
+// Name returns the name of the table node.
+func (e *Embedding) Name() string { return e.table.Name() }
+
+// Value returns the table.
+func (e *Embedding) Value() G.Value { return e.table.Value() }
+
+// Grad returns the gradient of the table after a run, a *[RowGrad]: the upstream rows of all look-ups, summed in the
+// order of the look-ups and of their ids.
+func (e *Embedding) Grad() (_ G.Value, err error) {
+	defer recoverInto("Embedding", &err)
+	if len(e.lookups) == 0 {
+		return nil, fmt.Errorf("%w: Embedding %s has no look-up", ErrValue, e.Name())
+	}
+	if e.table.Dtype() == tensor.Float32 {
+		return rowGrad[float32](e)
+	}
+	return rowGrad[float64](e)
+}
+
+// ZeroGrad sets the gradients of the look-ups to 0.
+func (e *Embedding) ZeroGrad() error {
+	for _, n := range e.lookups {
+		g, err := n.Grad()
+		if err != nil {
+			return err
+		}
+		if z, ok := g.(G.Zeroer); ok {
+			z.Zero()
+		}
+	}
+	return nil
+}
+
+// RowGrad is the gradient of a table [V,h] of which only some rows were used: row Rows[n] of the table has the
+// gradient in row n of the tensor [len(Rows),h], every other row has gradient 0.
+type RowGrad struct {
+	*tensor.Dense
+	Rows []int32 // ascending, each once
+}
+
+func rowGrad[T Float](e *Embedding) (G.Value, error) {
+	v, h := e.table.Shape()[0], e.table.Shape()[1]
+	var ids []int32
+	var upstream [][]T // one row for each id
+	for i, n := range e.lookups {
+		idv, err := rowMajor(e.ids[i].Value())
+		if err != nil {
+			return nil, fmt.Errorf("Embedding: ids of look-up %d: %w", i, err)
+		}
+		gv, err := n.Grad()
+		if err != nil {
+			return nil, fmt.Errorf("colbert: Embedding: look-up %d: %w", i, err)
+		}
+		g, err := gradient[T]("Embedding", n.Shape(), gv)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkIDs(idv.Int32s(), idv.Shape(), v); err != nil {
+			return nil, err
+		}
+		ids = append(ids, idv.Int32s()...)
+		for lo := 0; lo < len(g); lo += h {
+			upstream = append(upstream, g[lo:lo+h])
+		}
+	}
+	idx := indexRows(ids, v)
+	sum := make([]T, len(idx.rows)*h)
+	parallel(len(idx.rows), grain(h), func(lo, hi int) {
+		for n := lo; n < hi; n++ {
+			sumRows(&idx, n, sum[n*h:(n+1)*h], func(p int) []T { return upstream[p] })
+		}
+	})
+	return &RowGrad{tensor.New(tensor.WithShape(len(idx.rows), h), tensor.WithBacking(sum)), idx.rows}, nil
+}
+
+var _ G.ValueGrad = (*Embedding)(nil)

@@ -1,0 +1,100 @@
+package colbert
+
+import (
+	"fmt"
+	"math"
+
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// L2Normalize scales the vectors along the last axis to length 1.
+//
+//	out = x / max(‖x‖, eps)
+//
+//	x, out [B,T,dim], [N,dim] or [dim]   float32 or float64
+//
+// Vectors longer than eps come out exactly normalised. At or below eps the divisor is the constant eps, so a zero
+// vector gives zero; its gradient is defined as 0 as well, so that padding never moves a weight (the formula would
+// give g/eps). Lengths are summed in float64. A vector with a NaN comes out NaN and leaves the others alone.
+func L2Normalize(x *G.Node, eps float64) (*G.Node, error) {
+	if err := floatNode("L2Normalize", "x", x); err != nil {
+		return nil, err
+	}
+	if !(eps > 0) || math.IsInf(eps, 1) {
+		return nil, fmt.Errorf("%w: L2Normalize: eps is %v, want a finite number above 0", ErrValue, eps)
+	}
+	if x.Dims() < 1 {
+		return nil, fmt.Errorf("%w: L2Normalize: x is a scalar, want vectors along the last axis", ErrShape)
+	}
+	if x.Dtype() == tensor.Float32 {
+		return apply(l2normalize[float32]{x.Dims(), eps}, x)
+	}
+	return apply(l2normalize[float64]{x.Dims(), eps}, x)
+}
+
+type l2normalize[T Float] struct {
+	dims int
+	eps  float64
+}
+
+func (l2normalize[T]) name() string          { return "L2Normalize" }
+func (k l2normalize[T]) rank() int           { return k.dims }
+func (k l2normalize[T]) operands() []operand { return []operand{{"x", k.dims, dtypeOf[T](), true}} }
+
+func (l2normalize[T]) output(in []tensor.Shape) (tensor.Shape, error) { return in[0].Clone(), nil }
+
+func (k l2normalize[T]) forward(in []*tensor.Dense, out []T) error {
+	x, dim := vectors[T](in[0])
+	parallel(len(x)/dim, grain(dim), func(lo, hi int) {
+		for n := lo; n < hi; n++ {
+			xn, yn := x[n*dim:(n+1)*dim], out[n*dim:(n+1)*dim]
+			r := T(1 / max(length(xn), k.eps))
+			for c, v := range xn {
+				yn[c] = v * r
+			}
+		}
+	})
+	return nil
+}
+
+// backward: for y = x/l with l = ‖x‖, dx = (g − y⟨y,g⟩)/l.
+func (k l2normalize[T]) backward(_ int, in []*tensor.Dense, g, dx []T) error {
+	x, dim := vectors[T](in[0])
+	parallel(len(x)/dim, grain(dim), func(lo, hi int) {
+		for n := lo; n < hi; n++ {
+			xn, gn, dn := x[n*dim:(n+1)*dim], g[n*dim:(n+1)*dim], dx[n*dim:(n+1)*dim]
+			l := length(xn)
+			if l == 0 {
+				continue
+			}
+			along := 0.0 // of g along x, over the squared length; 0 where the divisor is constant
+			if l > k.eps {
+				for c, v := range xn {
+					along += float64(v) * float64(gn[c])
+				}
+				along /= l * l
+			}
+			r, a := T(1/max(l, k.eps)), T(along)
+			for c, v := range xn {
+				dn[c] = (gn[c] - v*a) * r
+			}
+		}
+	})
+	return nil
+}
+
+// vectors returns the elements of d and the length of its last axis.
+func vectors[T Float](d *tensor.Dense) ([]T, int) {
+	shape := d.Shape()
+	return slice[T](d), shape[len(shape)-1]
+}
+
+// length returns the Euclidean length of x; NaN if x holds one.
+func length[T Float](x []T) float64 {
+	var s float64
+	for _, v := range x {
+		s += float64(v) * float64(v)
+	}
+	return math.Sqrt(s)
+}

@@ -1,0 +1,157 @@
+package colbert
+
+import (
+	"fmt"
+	"hash"
+	"hash/fnv"
+
+	"github.com/chewxy/hm"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// kernel is one differentiable function of tensors: its settings, its shapes and its arithmetic. Everything that
+// Gorgonia wants around it is in this file, once.
+//
+// A kernel is a small struct of settings; its type name and all its fields make the hash by which Gorgonia merges
+// equal nodes. Its methods may not keep or change what they are given, except for writing out.
+type kernel[T Float] interface {
+	// name is how errors and graph drawings call the op.
+	name() string
+	// operands describes the inputs, in order.
+	operands() []operand
+	// rank is the number of dimensions of the result.
+	rank() int
+	// output checks the shapes of the inputs and returns the shape of the result.
+	output(in []tensor.Shape) (tensor.Shape, error)
+	// forward computes the result into out, which is zero and as large as output says.
+	forward(in []*tensor.Dense, out []T) error
+	// backward computes the gradient of input k from the upstream gradient g into out, which is zero.
+	backward(k int, in []*tensor.Dense, g, out []T) error
+}
+
+// operand is what a kernel asks of one input.
+type operand struct {
+	name  string
+	dims  int
+	dtype tensor.Dtype
+	diff  bool // has a gradient
+}
+
+// apply checks nodes against k and puts the op into their graph.
+func apply[T Float](k kernel[T], nodes ...*G.Node) (*G.Node, error) {
+	shapes := make([]tensor.Shape, len(nodes))
+	for i, n := range nodes {
+		shapes[i] = n.Shape()
+	}
+	if err := check(k, shapes, func(i int) tensor.Dtype { return nodes[i].Dtype() }); err != nil {
+		return nil, err
+	}
+	return G.ApplyOp(&op[T]{k}, nodes...)
+}
+
+// check holds the inputs' ranks, dtypes and shapes against k.
+func check[T Float](k kernel[T], shapes []tensor.Shape, dtype func(i int) tensor.Dtype) error {
+	want := k.operands()
+	if len(shapes) != len(want) {
+		return fmt.Errorf("%w: %s has %d inputs, want %d", ErrShape, k.name(), len(shapes), len(want))
+	}
+	for i, w := range want {
+		if got := dtype(i); got != w.dtype {
+			return fmt.Errorf("%w: %s: %s is %v, want %v", ErrDtype, k.name(), w.name, got, w.dtype)
+		}
+		if shapes[i].Dims() != w.dims {
+			return fmt.Errorf("%w: %s: %s has shape %v, want %d dimensions", ErrShape, k.name(), w.name, shapes[i], w.dims)
+		}
+	}
+	_, err := k.output(shapes)
+	return err
+}
+
+// evaluate reads the inputs, checks them, and runs k forward.
+func evaluate[T Float](k kernel[T], values []G.Value) (_ G.Value, err error) {
+	defer recoverInto(k.name(), &err)
+	in, shape, err := inputs(k, values)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]T, shape.TotalSize())
+	if err := k.forward(in, out); err != nil {
+		return nil, err
+	}
+	return value(shape, out), nil
+}
+
+// differentiate reads the inputs and the upstream gradient, checks them, and returns the gradient of input i.
+func differentiate[T Float](k kernel[T], i int, values []G.Value, upstream G.Value) (_ *tensor.Dense, err error) {
+	defer recoverInto(k.name(), &err)
+	in, shape, err := inputs(k, values)
+	if err != nil {
+		return nil, err
+	}
+	g, err := gradient[T](k.name(), shape, upstream)
+	if err != nil {
+		return nil, err
+	}
+	dx := make([]T, in[i].Shape().TotalSize())
+	if err := k.backward(i, in, g, dx); err != nil {
+		return nil, err
+	}
+	return tensor.New(tensor.WithShape(in[i].Shape().Clone()...), tensor.WithBacking(dx)), nil
+}
+
+// inputs returns values as dense row-major tensors that fit k, and the shape of the result.
+func inputs[T Float](k kernel[T], values []G.Value) ([]*tensor.Dense, tensor.Shape, error) {
+	want := k.operands()
+	in := make([]*tensor.Dense, len(values))
+	shapes := make([]tensor.Shape, len(values))
+	for i, v := range values {
+		if v == nil {
+			return nil, nil, fmt.Errorf("%w: %s: input %d has no value", ErrValue, k.name(), i)
+		}
+		shapes[i] = v.Shape()
+	}
+	if err := check(k, shapes, func(i int) tensor.Dtype { return values[i].Dtype() }); err != nil {
+		return nil, nil, err
+	}
+	for i, v := range values {
+		d, err := rowMajor(v)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %s: %w", k.name(), want[i].name, err)
+		}
+		in[i] = d
+	}
+	shape, err := k.output(shapes)
+	return in, shape, err
+}
+
+// signature is the type of a function from operands (and more) to a tensor of outDims dimensions. Gorgonia takes the
+// result apart, so every call must return a new one.
+func signature[T Float](ops []operand, outDims int, more ...hm.Type) hm.Type {
+	ts := make([]hm.Type, 0, len(ops)+len(more)+1)
+	for _, o := range ops {
+		ts = append(ts, typeOf(o.dims, o.dtype))
+	}
+	ts = append(ts, more...)
+	return hm.NewFnType(append(ts, typeOf(outDims, dtypeOf[T]()))...)
+}
+
+func typeOf(dims int, dtype tensor.Dtype) hm.Type {
+	if dims == 0 {
+		return dtype
+	}
+	return G.TensorType{Dims: dims, Of: dtype}
+}
+
+// recoverInto turns a panic into an error: on a goroutine of the VM it would end the process.
+func recoverInto(name string, err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("colbert: %s: %v", name, r)
+	}
+}
+
+func hashcode(write func(hash.Hash)) uint32 {
+	h := fnv.New32a()
+	write(h)
+	return h.Sum32()
+}

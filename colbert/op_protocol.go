@@ -1,0 +1,149 @@
+package colbert
+
+import (
+	"fmt"
+	"hash"
+
+	"github.com/chewxy/hm"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// op is a kernel as a node of a graph.
+type op[T Float] struct{ kernel[T] }
+
+func (o *op[T]) Arity() int { return len(o.operands()) }
+
+func (o *op[T]) Type() hm.Type { return signature[T](o.operands(), o.rank()) }
+
+func (o *op[T]) InferShape(in ...G.DimSizer) (tensor.Shape, error) {
+	shapes, err := G.DimSizersToShapes(in)
+	if err != nil {
+		return nil, err
+	}
+	return o.output(shapes)
+}
+
+func (o *op[T]) Do(in ...G.Value) (G.Value, error) { return evaluate(o.kernel, in) }
+
+func (o *op[T]) ReturnsPtr() bool     { return false }
+func (o *op[T]) CallsExtern() bool    { return false }
+func (o *op[T]) OverwritesInput() int { return -1 }
+
+func (o *op[T]) WriteHash(h hash.Hash) { fmt.Fprintf(h, "%T%+v", o.kernel, o.kernel) }
+func (o *op[T]) Hashcode() uint32      { return hashcode(o.WriteHash) }
+func (o *op[T]) String() string        { return o.name() }
+
+func (o *op[T]) DiffWRT(int) []bool {
+	wrt := make([]bool, o.Arity())
+	for i, in := range o.operands() {
+		wrt[i] = in.diff
+	}
+	return wrt
+}
+
+func (o *op[T]) SymDiff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
+	out := make(G.Nodes, len(in))
+	for i, wrt := range o.DiffWRT(len(in)) {
+		if !wrt {
+			continue
+		}
+		children := append(append(G.Nodes{}, in...), grad)
+		var err error
+		if out[i], err = G.ApplyOp(&gradOp[T]{o.kernel, i}, children...); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (o *op[T]) DoDiff(_ G.ExecutionContext, in G.Nodes, out *G.Node) error {
+	upstream, err := out.Grad()
+	if err != nil {
+		return err
+	}
+	values := make([]G.Value, len(in))
+	for i, n := range in {
+		values[i] = n.Value()
+	}
+	for i, wrt := range o.DiffWRT(len(in)) {
+		if !wrt {
+			continue
+		}
+		dx, err := differentiate(o.kernel, i, values, upstream)
+		if err != nil {
+			return err
+		}
+		sum, err := in[i].Grad()
+		if err != nil {
+			return err
+		}
+		acc, ok := sum.(*tensor.Dense)
+		if !ok {
+			return fmt.Errorf("%w: %s: gradient of input %d is a %T, want a *tensor.Dense", ErrValue, o.name(), i, sum)
+		}
+		if _, err := tensor.Add(acc, dx, tensor.UseUnsafe()); err != nil {
+			return fmt.Errorf("colbert: %s: add gradient of input %d: %w", o.name(), i, err)
+		}
+	}
+	return nil
+}
+
+// gradOp is the gradient of a kernel's input k: (inputs of the kernel, upstream gradient) → gradient of input k.
+type gradOp[T Float] struct {
+	kernel[T]
+	k int
+}
+
+func (o *gradOp[T]) Arity() int { return len(o.operands()) + 1 }
+
+func (o *gradOp[T]) Type() hm.Type {
+	return signature[T](o.operands(), o.operands()[o.k].dims, typeOf(o.rank(), dtypeOf[T]()))
+}
+
+func (o *gradOp[T]) InferShape(in ...G.DimSizer) (tensor.Shape, error) {
+	shapes, err := G.DimSizersToShapes(in)
+	if err != nil {
+		return nil, err
+	}
+	return shapes[o.k].Clone(), nil
+}
+
+func (o *gradOp[T]) Do(in ...G.Value) (G.Value, error) {
+	if len(in) != o.Arity() {
+		return nil, fmt.Errorf("%w: %s has %d inputs, want %d", ErrShape, o, len(in), o.Arity())
+	}
+	last := len(in) - 1
+	dx, err := differentiate(o.kernel, o.k, in[:last], in[last])
+	if err != nil {
+		return nil, err // not (*tensor.Dense)(nil) in an interface
+	}
+	return dx, nil
+}
+
+func (o *gradOp[T]) ReturnsPtr() bool     { return false }
+func (o *gradOp[T]) CallsExtern() bool    { return false }
+func (o *gradOp[T]) OverwritesInput() int { return -1 }
+
+func (o *gradOp[T]) WriteHash(h hash.Hash) { fmt.Fprintf(h, "∇%d of %T%+v", o.k, o.kernel, o.kernel) }
+func (o *gradOp[T]) Hashcode() uint32      { return hashcode(o.WriteHash) }
+func (o *gradOp[T]) String() string        { return fmt.Sprintf("∇%s.%s", o.name(), o.operands()[o.k].name) }
+
+// DiffWRT claims all inputs so that a second derivative reaches SymDiff and its error.
+func (o *gradOp[T]) DiffWRT(n int) []bool {
+	wrt := make([]bool, n)
+	for i := range wrt {
+		wrt[i] = true
+	}
+	return wrt
+}
+
+func (o *gradOp[T]) SymDiff(G.Nodes, *G.Node, *G.Node) (G.Nodes, error) {
+	return nil, fmt.Errorf("colbert: %s has no second derivative", o.name())
+}
+
+var (
+	_ G.SDOp = (*op[float32])(nil)
+	_ G.ADOp = (*op[float32])(nil)
+	_ G.SDOp = (*gradOp[float32])(nil)
+)

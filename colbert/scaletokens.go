@@ -1,0 +1,86 @@
+package colbert
+
+import (
+	"fmt"
+
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// ScaleTokens multiplies each token vector by a weight of its own: the learned importance of a query token.
+//
+//	out[i,t,:] = w[i,t] * x[i,t,:]
+//
+//	x, out [B,T,dim]            float32 or float64
+//	w      [B,T] or [B,T,1]     dtype of x
+//
+// MaxSim is linear in a query token's length as long as the weight is not negative, so scaling the query tokens
+// weighs their share of the score.
+func ScaleTokens(x, w *G.Node) (*G.Node, error) {
+	if err := floatNode("ScaleTokens", "x", x); err != nil {
+		return nil, err
+	}
+	if w == nil {
+		return nil, fmt.Errorf("%w: ScaleTokens: w is nil", ErrValue)
+	}
+	if n := w.Dims(); n != 2 && n != 3 {
+		return nil, fmt.Errorf("%w: ScaleTokens: w has shape %v, want [B,T] or [B,T,1]", ErrShape, w.Shape())
+	}
+	if x.Dtype() == tensor.Float32 {
+		return apply(scaleTokens[float32]{w.Dims()}, x, w)
+	}
+	return apply(scaleTokens[float64]{w.Dims()}, x, w)
+}
+
+type scaleTokens[T Float] struct{ wDims int }
+
+func (scaleTokens[T]) name() string { return "ScaleTokens" }
+func (scaleTokens[T]) rank() int    { return 3 }
+
+func (k scaleTokens[T]) operands() []operand {
+	return []operand{{"x", 3, dtypeOf[T](), true}, {"w", k.wDims, dtypeOf[T](), true}}
+}
+
+func (k scaleTokens[T]) output(in []tensor.Shape) (tensor.Shape, error) {
+	x, w := in[0], in[1]
+	if w[0] != x[0] || w[1] != x[1] || (k.wDims == 3 && w[2] != 1) {
+		return nil, fmt.Errorf("%w: ScaleTokens: w has shape %v, x %v wants (%d, %d) or (%d, %d, 1)",
+			ErrShape, w, x, x[0], x[1], x[0], x[1])
+	}
+	return x.Clone(), nil
+}
+
+func (k scaleTokens[T]) forward(in []*tensor.Dense, out []T) error {
+	x, dim := vectors[T](in[0])
+	scale(x, slice[T](in[1]), out, dim)
+	return nil
+}
+
+func (k scaleTokens[T]) backward(i int, in []*tensor.Dense, g, out []T) error {
+	x, dim := vectors[T](in[0])
+	if i == 0 {
+		scale(g, slice[T](in[1]), out, dim)
+		return nil
+	}
+	parallel(len(out), grain(dim), func(lo, hi int) {
+		for n := lo; n < hi; n++ {
+			var s float64
+			for c := n * dim; c < (n+1)*dim; c++ {
+				s += float64(x[c]) * float64(g[c])
+			}
+			out[n] = T(s)
+		}
+	})
+	return nil
+}
+
+// scale writes w[n] times vector n of x into out.
+func scale[T Float](x, w, out []T, dim int) {
+	parallel(len(w), grain(dim), func(lo, hi int) {
+		for n := lo; n < hi; n++ {
+			for c := n * dim; c < (n+1)*dim; c++ {
+				out[c] = w[n] * x[c]
+			}
+		}
+	})
+}
