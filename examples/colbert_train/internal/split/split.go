@@ -88,7 +88,7 @@ func Assign(items []Item, sizes Sizes) []Part {
 func assignClusters(items []Item, rest []int, sizes Sizes, parts []Part) {
 	clusters := nearcopy.Clusters(texts(items, rest))
 	slices.SortStableFunc(clusters, func(a, b []int) int {
-		return cmp.Compare(hash("query", items[rest[a[0]]].Text), hash("query", items[rest[b[0]]].Text))
+		return cmp.Compare(hash("q", items[rest[a[0]]].Text), hash("q", items[rest[b[0]]].Text))
 	})
 	test, dev := 0, 0
 	for _, cluster := range clusters {
@@ -132,7 +132,7 @@ func unseenGroups(items []Item, n int) map[string]bool {
 		groups = append(groups, g)
 	}
 	slices.SortFunc(groups, func(a, b string) int {
-		return cmp.Or(cmp.Compare(hash("group", a), hash("group", b)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(hash("pkg", a), hash("pkg", b)), cmp.Compare(a, b))
 	})
 	held := map[string]bool{}
 	largest := max(1, len(items)/25)
