@@ -100,7 +100,8 @@ struct GradDParams {
   int64_t bq, bd, totq, totd, group;
   int64_t dim, ldq;       // ldq: row pitch of q in elements
   int64_t listbytes;
-  int64_t qlen;           // compact rows of every query if all are equal, else 0 (qowner is used)
+  int64_t qmul, qshift;   // if every query has n compact rows: the division x/n as umulhi(x, qmul) >> qshift, with
+                          // qshift = ceil(log2 n) - 1, qmul = ceil(2^(32+qshift) / n), exact below 2^31; else 0, 0 (qowner is used)
 };
 
 // maxsim_grad_q_*: dq[qmap[x],:] = sum over j of ds[i(x), k(j)] d[cud[j] + argmax(x,j),:], every valid compact row written.
@@ -131,6 +132,6 @@ static_assert(sizeof(ForwardParams) == 23 * 8, "ForwardParams");
 static_assert(sizeof(ForwardSm90Params) == 512, "ForwardSm90Params");
 static_assert(sizeof(ScoresParams) == 8 * 8, "ScoresParams");
 static_assert(sizeof(CsrParams) == 16 * 8, "CsrParams");
-static_assert(sizeof(GradDParams) == 20 * 8, "GradDParams");
+static_assert(sizeof(GradDParams) == 21 * 8, "GradDParams");
 static_assert(sizeof(GradQParams) == 17 * 8, "GradQParams");
 static_assert(sizeof(ArgmaxParams) == 14 * 8, "ArgmaxParams");
