@@ -8,11 +8,7 @@
 // maximum over document tokens is an element-wise one.
 package tile
 
-import (
-	"fmt"
-
-	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
-)
+import "github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 
 // MaxFunc folds n document rows into one panel. It equals
 //
@@ -56,14 +52,4 @@ func (k *Kernels[T]) Width(left int) int {
 		width = w
 	}
 	return width
-}
-
-// Select returns the kernels of the given name, or the fastest that this machine can run if name is empty.
-// A name that is unknown, or whose instructions this machine or build lacks, is an error.
-func Select[T layout.Float](name string) (*Kernels[T], error) {
-	switch name {
-	case "", "generic":
-		return &Kernels[T]{Name: "generic", Widths: []int{genericLanes}, Max: genericMax[T], Gather: genericGather[T]}, nil
-	}
-	return nil, fmt.Errorf("maxsim: no CPU kernels named %q, expected generic", name)
 }
