@@ -49,7 +49,7 @@ func (a *Adam) parameters(model []G.ValueGrad) ([]parameter, error) {
 			err = fmt.Errorf("%w: %v, want float32 or float64", ErrDtype, w.Dtype())
 		}
 		if err != nil {
-			return nil, fmt.Errorf("Adam: parameter %s: %w", paramName(i, vg), err)
+			return nil, fmt.Errorf("%w (parameter %s of Adam)", err, paramName(i, vg))
 		}
 	}
 	a.state.M, a.state.V = m, v
@@ -66,7 +66,7 @@ func paramName(i int, vg G.ValueGrad) string {
 func newParam[T Float](vg G.ValueGrad, w, m, v *tensor.Dense) (*param[T], error) {
 	gv, err := vg.Grad()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: no gradient: %w", ErrValue, err)
 	}
 	p := &param[T]{}
 	var g *tensor.Dense
@@ -75,6 +75,9 @@ func newParam[T Float](vg G.ValueGrad, w, m, v *tensor.Dense) (*param[T], error)
 	case *RowGrad:
 		if w.Dims() != 2 {
 			return nil, fmt.Errorf("%w: gradient of rows for weights %v, want [V,h]", ErrShape, w.Shape())
+		}
+		if err := gv.check(w.Shape()[0]); err != nil {
+			return nil, err
 		}
 		g, p.rows = gv.Dense, gv.Rows
 		want = tensor.Shape{len(gv.Rows), w.Shape()[1]}
@@ -168,5 +171,6 @@ func (p *param[T]) zeroGrad(vg G.ValueGrad) error {
 
 // contiguous reports whether the elements of d are its memory in row-major order.
 func contiguous(d *tensor.Dense) bool {
-	return len(d.Strides()) == len(d.Shape()) && isRowMajor(d.Shape(), d.Strides()) && d.DataSize() == d.Shape().TotalSize()
+	same, err := rowMajor(d)
+	return err == nil && same == d
 }

@@ -96,6 +96,18 @@ type RowGrad struct {
 	Rows []int32 // ascending, each once
 }
 
+// check returns an error unless the rows ascend in [0, v).
+func (g *RowGrad) check(v int) error {
+	last := int32(-1)
+	for n, r := range g.Rows {
+		if r <= last || int(r) >= v {
+			return fmt.Errorf("%w: RowGrad: entry %d of Rows is %d after %d, want ascending rows below %d", ErrValue, n, r, last, v)
+		}
+		last = r
+	}
+	return nil
+}
+
 func rowGrad[T Float](e *Embedding) (G.Value, error) {
 	v, h := e.table.Shape()[0], e.table.Shape()[1]
 	var ids []int32
@@ -103,11 +115,11 @@ func rowGrad[T Float](e *Embedding) (G.Value, error) {
 	for i, n := range e.lookups {
 		idv, err := rowMajor(e.ids[i].Value())
 		if err != nil {
-			return nil, fmt.Errorf("Embedding: ids of look-up %d: %w", i, err)
+			return nil, fmt.Errorf("%w (ids of look-up %d of Embedding %s)", err, i, e.Name())
 		}
 		gv, err := n.Grad()
 		if err != nil {
-			return nil, fmt.Errorf("colbert: Embedding: look-up %d: %w", i, err)
+			return nil, fmt.Errorf("%w: Embedding %s: look-up %d: %w", ErrValue, e.Name(), i, err)
 		}
 		g, err := gradient[T]("Embedding", n.Shape(), gv)
 		if err != nil {

@@ -3,6 +3,7 @@ package colbert
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -24,9 +25,10 @@ type KLDistillConfig struct {
 //	loss            scalar   dtype of scores
 //
 // Both softmaxes run over the candidates of the mask; the others have no effect whatever they hold, and gradient 0. A
-// row without a candidate does not count in the mean; if no row counts the loss is 0. A candidate that the teacher
-// scores -Inf has p = 0 and adds nothing; one that only the student scores -Inf makes the loss +Inf. NaN makes the
-// loss NaN. The teacher has no gradient. Sums are in float64, with the largest score taken off.
+// row without a candidate, or with none that the teacher scores above -Inf, does not count in the mean; if no row counts
+// the loss is 0. A candidate that the teacher scores -Inf has p = 0 and adds nothing; one that only the student scores
+// -Inf makes the loss +Inf. NaN, and a row that the student scores -Inf throughout, make the loss NaN. The teacher has
+// no gradient. Sums are in float64, with the largest score taken off.
 func KLDistill(scores, teacher *G.Node, cfg KLDistillConfig) (*G.Node, error) {
 	if err := floatNode("KLDistill", "scores", scores); err != nil {
 		return nil, err
@@ -113,7 +115,7 @@ func (k klDistill[T]) backward(_ int, in []*tensor.Dense, g, ds []T) error {
 	})
 }
 
-// eachRow calls f for every row that has a candidate, with where its candidates are in the matrix, log softmax of
+// eachRow calls f for every row that counts, with where its candidates are in the matrix, log softmax of
 // the teacher and log softmax of the student. The slices are valid during the call.
 func (k klDistill[T]) eachRow(in []*tensor.Dense, f func(i int, at []int, logp, logs []float64)) error {
 	scores, teacher := slice[T](in[0]), slice[T](in[1])
@@ -134,7 +136,7 @@ func (k klDistill[T]) eachRow(in []*tensor.Dense, f func(i int, at []int, logp, 
 				logs = append(logs, float64(scores[a])/k.temperature)
 			}
 		}
-		if len(at) > 0 {
+		if len(at) > 0 && !math.IsInf(slices.Max(logp), -1) {
 			logSoftmax(logp)
 			logSoftmax(logs)
 			f(i, at, logp, logs)

@@ -39,16 +39,16 @@ func Linear(x, w, bias *G.Node) (*G.Node, error) {
 }
 
 type linear[T Float] struct {
-	xDims  int
+	dims   int
 	biased bool
 }
 
 func (linear[T]) name() string { return "Linear" }
-func (k linear[T]) rank() int  { return k.xDims }
+func (k linear[T]) rank() int  { return k.dims }
 
 func (k linear[T]) operands() []operand {
 	dt := dtypeOf[T]()
-	ops := []operand{{"x", k.xDims, dt, true}, {"w", 2, dt, true}}
+	ops := []operand{{"x", k.dims, dt, true}, {"w", 2, dt, true}}
 	if k.biased {
 		ops = append(ops, operand{"bias", 1, dt, true})
 	}

@@ -44,28 +44,27 @@ func apply[T Float](k kernel[T], nodes ...*G.Node) (*G.Node, error) {
 	for i, n := range nodes {
 		shapes[i] = n.Shape()
 	}
-	if err := check(k, shapes, func(i int) tensor.Dtype { return nodes[i].Dtype() }); err != nil {
+	if _, err := check(k, shapes, func(i int) tensor.Dtype { return nodes[i].Dtype() }); err != nil {
 		return nil, err
 	}
 	return G.ApplyOp(&op[T]{k}, nodes...)
 }
 
-// check holds the inputs' ranks, dtypes and shapes against k.
-func check[T Float](k kernel[T], shapes []tensor.Shape, dtype func(i int) tensor.Dtype) error {
+// check holds the inputs' ranks, dtypes and shapes against k and returns the shape of the result.
+func check[T Float](k kernel[T], shapes []tensor.Shape, dtype func(i int) tensor.Dtype) (tensor.Shape, error) {
 	want := k.operands()
 	if len(shapes) != len(want) {
-		return fmt.Errorf("%w: %s has %d inputs, want %d", ErrShape, k.name(), len(shapes), len(want))
+		return nil, fmt.Errorf("%w: %s has %d inputs, want %d", ErrShape, k.name(), len(shapes), len(want))
 	}
 	for i, w := range want {
 		if got := dtype(i); got != w.dtype {
-			return fmt.Errorf("%w: %s: %s is %v, want %v", ErrDtype, k.name(), w.name, got, w.dtype)
+			return nil, fmt.Errorf("%w: %s: %s is %v, want %v", ErrDtype, k.name(), w.name, got, w.dtype)
 		}
 		if shapes[i].Dims() != w.dims {
-			return fmt.Errorf("%w: %s: %s has shape %v, want %d dimensions", ErrShape, k.name(), w.name, shapes[i], w.dims)
+			return nil, fmt.Errorf("%w: %s: %s has shape %v, want %d dimensions", ErrShape, k.name(), w.name, shapes[i], w.dims)
 		}
 	}
-	_, err := k.output(shapes)
-	return err
+	return k.output(shapes)
 }
 
 // evaluate reads the inputs, checks them, and runs k forward.
@@ -102,7 +101,6 @@ func differentiate[T Float](k kernel[T], i int, values []G.Value, upstream G.Val
 
 // inputs returns values as dense row-major tensors that fit k, and the shape of the result.
 func inputs[T Float](k kernel[T], values []G.Value) ([]*tensor.Dense, tensor.Shape, error) {
-	want := k.operands()
 	in := make([]*tensor.Dense, len(values))
 	shapes := make([]tensor.Shape, len(values))
 	for i, v := range values {
@@ -111,18 +109,16 @@ func inputs[T Float](k kernel[T], values []G.Value) ([]*tensor.Dense, tensor.Sha
 		}
 		shapes[i] = v.Shape()
 	}
-	if err := check(k, shapes, func(i int) tensor.Dtype { return values[i].Dtype() }); err != nil {
+	shape, err := check(k, shapes, func(i int) tensor.Dtype { return values[i].Dtype() })
+	if err != nil {
 		return nil, nil, err
 	}
 	for i, v := range values {
-		d, err := rowMajor(v)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %s: %w", k.name(), want[i].name, err)
+		if in[i], err = rowMajor(v); err != nil {
+			return nil, nil, fmt.Errorf("%w (input %d of %s)", err, i, k.name())
 		}
-		in[i] = d
 	}
-	shape, err := k.output(shapes)
-	return in, shape, err
+	return in, shape, nil
 }
 
 // signature is the type of a function from operands (and more) to a tensor of outDims dimensions. Gorgonia takes the
@@ -146,7 +142,7 @@ func typeOf(dims int, dtype tensor.Dtype) hm.Type {
 // recoverInto turns a panic into an error: on a goroutine of the VM it would end the process.
 func recoverInto(name string, err *error) {
 	if r := recover(); r != nil {
-		*err = fmt.Errorf("colbert: %s: %v", name, r)
+		*err = fmt.Errorf("%w: %s: %v", ErrInternal, name, r)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 //
 //	out[i,t,:] = w[i,t] * x[i,t,:]
 //
-//	x, out [B,T,dim]            float32 or float64
-//	w      [B,T] or [B,T,1]     dtype of x
+//	x, out [B,T,dim]          or [N,dim]         float32 or float64
+//	w      [B,T] or [B,T,1]   or [N] or [N,1]    dtype of x
 //
 // MaxSim is linear in a query token's length as long as the weight is not negative, so scaling the query tokens
 // weighs their share of the score.
@@ -23,29 +23,40 @@ func ScaleTokens(x, w *G.Node) (*G.Node, error) {
 	if w == nil {
 		return nil, fmt.Errorf("%w: ScaleTokens: w is nil", ErrValue)
 	}
-	if n := w.Dims(); n != 2 && n != 3 {
-		return nil, fmt.Errorf("%w: ScaleTokens: w has shape %v, want [B,T] or [B,T,1]", ErrShape, w.Shape())
+	if n := x.Dims(); n != 2 && n != 3 {
+		return nil, fmt.Errorf("%w: ScaleTokens: x has shape %v, want [B,T,dim] or [N,dim]", ErrShape, x.Shape())
 	}
+	column := w.Dims() == x.Dims()
 	if x.Dtype() == tensor.Float32 {
-		return apply(scaleTokens[float32]{w.Dims()}, x, w)
+		return apply(scaleTokens[float32]{x.Dims(), column}, x, w)
 	}
-	return apply(scaleTokens[float64]{w.Dims()}, x, w)
+	return apply(scaleTokens[float64]{x.Dims(), column}, x, w)
 }
 
-type scaleTokens[T Float] struct{ wDims int }
+type scaleTokens[T Float] struct {
+	dims   int
+	column bool // w has a last axis of 1
+}
 
 func (scaleTokens[T]) name() string { return "ScaleTokens" }
-func (scaleTokens[T]) rank() int    { return 3 }
+func (k scaleTokens[T]) rank() int  { return k.dims }
 
 func (k scaleTokens[T]) operands() []operand {
-	return []operand{{"x", 3, dtypeOf[T](), true}, {"w", k.wDims, dtypeOf[T](), true}}
+	w := operand{"w", k.dims - 1, dtypeOf[T](), true}
+	if k.column {
+		w.dims = k.dims
+	}
+	return []operand{{"x", k.dims, dtypeOf[T](), true}, w}
 }
 
 func (k scaleTokens[T]) output(in []tensor.Shape) (tensor.Shape, error) {
 	x, w := in[0], in[1]
-	if w[0] != x[0] || w[1] != x[1] || (k.wDims == 3 && w[2] != 1) {
-		return nil, fmt.Errorf("%w: ScaleTokens: w has shape %v, x %v wants (%d, %d) or (%d, %d, 1)",
-			ErrShape, w, x, x[0], x[1], x[0], x[1])
+	want := x[:k.dims-1].Clone()
+	if k.column {
+		want = append(want, 1)
+	}
+	if !w.Eq(want) {
+		return nil, fmt.Errorf("%w: ScaleTokens: w has shape %v, x %v wants %v", ErrShape, w, x, want)
 	}
 	return x.Clone(), nil
 }

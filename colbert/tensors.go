@@ -73,7 +73,7 @@ func gradient[T Float](name string, shape tensor.Shape, upstream G.Value) ([]T, 
 	}
 	d, err := rowMajor(upstream)
 	if err != nil {
-		return nil, fmt.Errorf("%s: upstream gradient: %w", name, err)
+		return nil, fmt.Errorf("%w (upstream gradient of %s)", err, name)
 	}
 	return slice[T](d), nil
 }
@@ -84,9 +84,10 @@ func rowMajor(v G.Value) (*tensor.Dense, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: a %T, want a *tensor.Dense", ErrValue, v)
 	}
-	shape, strides := d.Shape(), d.Strides()
-	if len(strides) != len(shape) {
-		return nil, fmt.Errorf("%w: tensor of shape %v has strides %v", ErrShape, shape, strides)
+	shape := d.Shape()
+	strides, err := stridesOf(d)
+	if err != nil {
+		return nil, err
 	}
 	if isRowMajor(shape, strides) && d.DataSize() == shape.TotalSize() {
 		return d, nil
@@ -107,6 +108,28 @@ func rowMajor(v G.Value) (*tensor.Dense, error) {
 		}
 	}
 	return out, nil
+}
+
+// stridesOf returns a stride for every axis. Package tensor leaves those of axes of size 1 out of some shapes.
+func stridesOf(d *tensor.Dense) ([]int, error) {
+	shape, strides := d.Shape(), d.Strides()
+	if len(strides) == len(shape) {
+		return strides, nil
+	}
+	full := make([]int, len(shape))
+	next := 0
+	for k, n := range shape {
+		if n > 1 && next < len(strides) {
+			full[k] = strides[next]
+		}
+		if n > 1 {
+			next++
+		}
+	}
+	if next > 0 && next != len(strides) {
+		return nil, fmt.Errorf("%w: tensor of shape %v has strides %v", ErrShape, shape, strides)
+	}
+	return full, nil
 }
 
 func isRowMajor(shape tensor.Shape, strides []int) bool {
