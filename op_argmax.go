@@ -43,7 +43,7 @@ func (o *argmaxOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
 
 // userArgmax returns the argmax of a tape in the shape that Argmax documents, as a fresh tensor.
 func (s spec) userArgmax(t *tape, shapes []tensor.Shape) (*tensor.Dense, error) {
-	argmax, err := t.argmax().Argmax()
+	argmax, err := t.recorded.Argmax()
 	if err != nil {
 		return nil, err
 	}

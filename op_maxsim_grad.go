@@ -40,8 +40,9 @@ func (o *gradOp) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 	return shapes[o.side].Clone(), nil
 }
 
-func (o *gradOp) checkUpstream(inputs []tensor.Shape, upstream tensor.Shape) error {
-	if want := o.scoresShape(inputs); !slices.Equal(upstream, want) {
+// checkUpstream checks the shape of the upstream gradient.
+func (s spec) checkUpstream(inputs []tensor.Shape, upstream tensor.Shape) error {
+	if want := s.scoresShape(inputs); !slices.Equal(upstream, want) {
 		return fmt.Errorf("%w: upstream gradient %v, scores are %v", ErrShape, upstream, want)
 	}
 	return nil
@@ -69,41 +70,58 @@ func (o *gradOp) SymDiff(in gorgonia.Nodes, _, _ *gorgonia.Node) (gorgonia.Nodes
 
 // backward runs the engine for one side and returns its gradient in the shape of the tokens.
 func backward[T layout.Float](o *gradOp, in []gorgonia.Value) (*tensor.Dense, error) {
-	t, err := o.tapeOf(in[:o.inputs()+1], true)
-	if err != nil {
-		return nil, err
-	}
-	p, err := bindBatch[T](o.spec, in, t.batch)
-	if err != nil {
-		return nil, err
-	}
-	upstream := in[o.inputs()+1]
-	if err := o.checkUpstream(p.shapes, upstream.Shape()); err != nil {
-		return nil, err
-	}
-	ds, err := rowMajor[T](upstream, "upstream gradient")
-	if err != nil {
-		return nil, err
-	}
-	engine, err := engineOf[T](o.cfg)
+	r, err := bindBackward[T](o.spec, in)
 	if err != nil {
 		return nil, err
 	}
 	defer o.cfg.Profile.backward()()
-	if o.cfg.Mean {
-		ds = slices.Clone(ds)
-		divideByValid(&p.batch, ds)
-	}
-	grad := make([]T, p.shapes[o.side].TotalSize())
+	grad := make([]T, r.shapes[o.side].TotalSize())
 	if o.side == 0 {
-		err = engine.Backward(&p.batch, p.q, p.d, t.argmax(), ds, grad, nil)
+		err = r.engine.Backward(&r.batch, r.q, r.d, r.tape, r.ds, grad, nil)
 	} else {
-		err = engine.Backward(&p.batch, p.q, p.d, t.argmax(), ds, nil, grad)
+		err = r.engine.Backward(&r.batch, r.q, r.d, r.tape, r.ds, nil, grad)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return denseOf(p.shapes[o.side], grad), nil
+	return denseOf(r.shapes[o.side], grad), nil
+}
+
+// backwardRun is what a backward pass works on.
+type backwardRun[T layout.Float] struct {
+	problem[T]
+	engine layout.Engine[T]
+	tape   layout.Tape
+	ds     []T // the upstream gradient of the sums, whatever the scores are
+}
+
+// bindBackward turns the values (q, d, …, tape, upstream) into a backward run.
+func bindBackward[T layout.Float](s spec, in []gorgonia.Value) (r backwardRun[T], err error) {
+	n := s.inputs()
+	if len(in) != n+2 {
+		return r, fmt.Errorf("%w: got %d values, expected %d inputs, a tape and the upstream gradient", ErrShape, len(in), n)
+	}
+	t, err := s.tapeOf(in[:n+1], true)
+	if err != nil {
+		return r, err
+	}
+	r.tape = t.recorded
+	if r.problem, err = bindBatch[T](s, in, t.batch); err != nil {
+		return r, err
+	}
+	upstream := in[n+1]
+	if err := s.checkUpstream(r.shapes, upstream.Shape()); err != nil {
+		return r, err
+	}
+	if r.ds, err = rowMajor[T](upstream, "upstream gradient"); err != nil {
+		return r, err
+	}
+	if s.cfg.Mean {
+		r.ds = slices.Clone(r.ds)
+		divideByValid(&r.batch, r.ds)
+	}
+	r.engine, err = engineOf[T](s.cfg)
+	return r, err
 }
 
 var _ gorgonia.SDOp = (*gradOp)(nil)

@@ -19,7 +19,8 @@ func TestConfigFieldsChangeTheHash(t *testing.T) {
 	}
 	hashes := func(s spec) []uint32 {
 		return []uint32{(&tapeOp{spec: s}).Hashcode(), (&scoresOp{spec: s}).Hashcode(), (&gradOp{spec: s}).Hashcode(),
-			(&gradOp{spec: s, side: 1}).Hashcode(), (&argmaxOp{spec: s}).Hashcode()}
+			(&gradOp{spec: s, side: 1}).Hashcode(), (&argmaxOp{spec: s}).Hashcode(),
+			(&docRowsOp{spec: s}).Hashcode(), (&docRowGradsOp{spec: s}).Hashcode()}
 	}
 	specOf := func(cfg Config) spec {
 		s := spec{cfg: cfg, hasQueryMask: cfg.QueryMask != nil, hasDocMask: cfg.DocMask != nil}

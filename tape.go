@@ -29,8 +29,6 @@ func newTape(s spec, b *layout.Batch, shapes []tensor.Shape, recorded layout.Tap
 	return t
 }
 
-func (t *tape) argmax() layout.Tape { return t.recorded }
-
 // tapeOf returns the tape among the values of an op's inputs, where it follows the node's own inputs. If the machine
 // lost what rides on it, or if the argmax is needed and was not recorded, the forward pass runs again and what it
 // recorded rides on from here.
