@@ -8,14 +8,14 @@ import (
 )
 
 // Embedding is a trainable table [V,h] whose gradient is never a dense [V,h] tensor. Its look-ups are graph nodes
-// that end the differentiation: ask Gorgonia for the gradients of the looked-up rows ([Embedding.Lookups]) and give
-// the Embedding to [Adam] as one of its parameters.
+// that end the differentiation: ask [Grad] for the gradients of the looked-up rows ([Embedding.Lookups]) and give the
+// Embedding to [Adam] as one of its parameters.
 //
 //	emb, err := colbert.NewEmbedding(table)
 //	q, err := emb.Lookup(queryIDs)
 //	d, err := emb.Lookup(documentIDs)
 //	…
-//	_, err = gorgonia.Grad(loss, append(emb.Lookups(), w)...)
+//	_, err = colbert.Grad(loss, append(emb.Lookups(), w)...)
 //	…
 //	err = adam.Step([]gorgonia.ValueGrad{emb, w})
 //
@@ -53,7 +53,7 @@ func (e *Embedding) Lookup(ids *G.Node) (*G.Node, error) {
 	return rows, nil
 }
 
-// Lookups returns the looked-up rows: the nodes to name to gorgonia.Grad in place of the table.
+// Lookups returns the looked-up rows: the nodes to name to [Grad] in place of the table.
 func (e *Embedding) Lookups() G.Nodes { return append(G.Nodes{}, e.lookups...) }
 
 // Name returns the name of the table node.

@@ -201,3 +201,12 @@ func TestGradients(t *testing.T) {
 	}
 	t.Logf("%d partial derivatives compared, largest relative error %.2g", compared, worst)
 }
+
+// normalOf returns normal values that depend on the seed alone.
+func normalOf(seed uint64, shape ...int) *tensor.Dense {
+	return normal(rand.New(rand.NewPCG(seed, 5)), shape...)
+}
+
+func floats(shape []int, x ...float64) *tensor.Dense {
+	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(x))
+}

@@ -1,0 +1,178 @@
+package colbert
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// tableGraph looks three batches of ids up in a table, two of them equal, and weighs what it finds.
+func tableGraph(t testing.TB, table *tensor.Dense, lookup func(table, ids *G.Node) (*G.Node, error)) (*G.Node, *G.Node) {
+	t.Helper()
+	g := G.NewGraph()
+	n := G.NewMatrix(g, table.Dtype(), G.WithShape(table.Shape()...), G.WithName("table"), G.WithValue(table))
+	var loss *G.Node
+	for i, ids := range []*tensor.Dense{randomIDs(1, 20, 3, 4), randomIDs(2, 20, 2, 5), randomIDs(1, 20, 3, 4)} {
+		name := fmt.Sprint("ids", i%2)
+		x, err := lookup(n, G.NewTensor(g, tensor.Int32, 2, G.WithShape(ids.Shape()...), G.WithName(name), G.WithValue(ids)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := cast(normalOf(uint64(10+i), x.Shape()...), table.Dtype())
+		weight := G.NewTensor(g, table.Dtype(), 3, G.WithShape(x.Shape()...), G.WithName(fmt.Sprint("weight", i)), G.WithValue(w))
+		part := G.Must(G.Sum(G.Must(G.HadamardProd(G.Must(G.Square(x)), weight))))
+		if loss == nil {
+			loss = part
+		} else {
+			loss = G.Must(G.Add(loss, part))
+		}
+	}
+	return n, loss
+}
+
+// TestEmbeddingGradient holds the touched rows of an Embedding against the dense gradient of Gather.
+func TestEmbeddingGradient(t *testing.T) {
+	for _, dt := range []tensor.Dtype{tensor.Float32, tensor.Float64} {
+		for _, machine := range []string{"tape", "tape with dual values", "lisp"} {
+			t.Run(fmt.Sprint(dt, " ", machine), func(t *testing.T) {
+				table := cast(normalOf(3, 20, 6), dt)
+				dense, loss := tableGraph(t, table, Gather)
+				if _, err := G.Grad(loss, dense); err != nil {
+					t.Fatal(err)
+				}
+				run(t, G.NewTapeMachine(dense.Graph()))
+				want, err := dense.Grad()
+				if err != nil {
+					t.Fatal(err)
+				}
+
+				var emb *Embedding
+				_, loss = tableGraph(t, table, func(n, ids *G.Node) (*G.Node, error) {
+					if emb == nil {
+						if emb, err = NewEmbedding(n); err != nil {
+							return nil, err
+						}
+					}
+					return emb.Lookup(ids)
+				})
+				if len(emb.Lookups()) != 2 {
+					t.Errorf("%d look-ups, want 2: the same ids twice are one", len(emb.Lookups()))
+				}
+				runs := 1
+				switch machine {
+				case "lisp":
+					run(t, G.NewLispMachine(loss.Graph()))
+				case "tape":
+					grad(t, loss, emb.Lookups())
+					run(t, G.NewTapeMachine(loss.Graph()))
+				default: // gradients add up over runs
+					grad(t, loss, emb.Lookups())
+					vm := G.NewTapeMachine(loss.Graph(), G.BindDualValues(emb.Lookups()...))
+					for range 2 {
+						if err := vm.RunAll(); err != nil {
+							t.Fatal(err)
+						}
+						vm.Reset()
+					}
+					vm.Close()
+					runs = 2
+				}
+				compareRows(t, emb, want, float64(runs))
+				if err := emb.ZeroGrad(); err != nil {
+					t.Fatal(err)
+				}
+				compareRows(t, emb, want, 0)
+			})
+		}
+	}
+}
+
+// compareRows expects factor times the dense gradient want.
+func compareRows(t *testing.T, emb *Embedding, want G.Value, factor float64) {
+	t.Helper()
+	v, err := emb.Grad()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := v.(*RowGrad)
+	if !slices.IsSorted(got.Rows) || len(slices.Compact(slices.Clone(got.Rows))) != len(got.Rows) {
+		t.Fatalf("rows %v do not ascend", got.Rows)
+	}
+	rows, dense, h := float64s(got), float64s(want), want.Shape()[1]
+	full := make([]float64, len(dense))
+	for n, r := range got.Rows {
+		copy(full[int(r)*h:], rows[n*h:(n+1)*h])
+	}
+	for i := range full {
+		// Two orders of a sum of at most a dozen terms below 20 in float32.
+		if diff := full[i] - factor*dense[i]; diff > 2e-5 || diff < -2e-5 {
+			t.Errorf("gradient of row %d is %v, dense %v times %v", i/h, full[i], dense[i], factor)
+		}
+	}
+}
+
+func grad(t testing.TB, loss *G.Node, wrt G.Nodes) {
+	t.Helper()
+	if _, err := Grad(loss, wrt...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func run(t testing.TB, vm G.VM) {
+	t.Helper()
+	defer vm.Close()
+	if err := vm.RunAll(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEmbeddingErrors(t *testing.T) {
+	g := G.NewGraph()
+	table := G.NewMatrix(g, tensor.Float32, G.WithShape(4, 5), G.WithName("table"), G.WithValue(random(1, 4, 5)))
+	emb, err := NewEmbedding(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = emb.Grad()
+	wantError(t, err, ErrValue, "Embedding table has no look-up")
+	if _, err = emb.Lookup(G.NewVector(g, tensor.Int32, G.WithShape(3), G.WithName("ids"), G.WithValue(int32s([]int{3}, 1, 2, 1)))); err != nil {
+		t.Fatal(err)
+	}
+	_, err = emb.Grad()
+	wantError(t, err, ErrValue, "Embedding table: look-up 0: No Gradient node/value found")
+}
+
+// FuzzIndexRows: the inverse of a list of ids holds every position once, at its id, in order.
+func FuzzIndexRows(f *testing.F) {
+	f.Add([]byte{3, 1, 3, 0, 255, 3})
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		ids := make([]int32, len(b))
+		for i, x := range b {
+			ids[i] = int32(x)
+		}
+		idx := indexRows(ids, 256)
+		seen := 0
+		for n, r := range idx.rows {
+			if n > 0 && idx.rows[n-1] >= r {
+				t.Fatalf("rows %v do not ascend", idx.rows)
+			}
+			pos := idx.pos[idx.first[n]:idx.first[n+1]]
+			if len(pos) == 0 || !slices.IsSorted(pos) {
+				t.Fatalf("positions %v of row %d", pos, r)
+			}
+			for _, p := range pos {
+				if ids[p] != r {
+					t.Fatalf("position %d of row %d has id %d", p, r, ids[p])
+				}
+				seen++
+			}
+		}
+		if seen != len(ids) {
+			t.Fatalf("%d positions of %d", seen, len(ids))
+		}
+	})
+}
