@@ -2,7 +2,12 @@
 
 package cudrv
 
-// #include <cuda.h>
+/*
+#include <cuda.h>
+#include <stdint.h>
+
+static CUresult cudrv_unregister(uintptr_t p) { return cuMemHostUnregister((void *)p); }
+*/
 import "C"
 
 import "unsafe"
@@ -23,5 +28,6 @@ func HostRegister(p unsafe.Pointer, bytes int64) error {
 	return result(C.cuMemHostRegister(p, C.size_t(bytes), C.CU_MEMHOSTREGISTER_PORTABLE))
 }
 
-// HostUnregister undoes [HostRegister]. No copy to or from the memory may be under way.
-func HostUnregister(p unsafe.Pointer) error { return result(C.cuMemHostUnregister(p)) }
+// HostUnregister undoes [HostRegister] for the memory that starts at p, a number so that the caller need not hold a
+// pointer. No copy to or from the memory may be under way.
+func HostUnregister(p uintptr) error { return result(C.cudrv_unregister(C.uintptr_t(p))) }

@@ -69,6 +69,10 @@ func SetDynamicShared(f cu.Function, bytes int) error {
 	return result(C.cudrv_dynamicShared(function(f), C.int(bytes)))
 }
 
+// SharedPerBlock is the attribute, missing from cu, of the dynamic shared memory in bytes that a block may have after
+// [SetDynamicShared].
+const SharedPerBlock cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+
 // Dim is the extent of a grid in blocks or of a block in threads.
 type Dim struct{ X, Y, Z uint32 }
 

@@ -1,0 +1,100 @@
+package cuda
+
+import (
+	"errors"
+	"runtime"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+)
+
+// Engine computes MaxSim and its gradients on a Device. It implements [layout.Engine].
+//
+// float64 is computed in float64. float32 is computed as the precision says; gradients are float32 in every precision,
+// of the token rows as the products saw them (BF16, FP16) or as they were given (Float32, TF32). Which kernels compute
+// a pair depends on the element type, the precision, dim and the GPU alone.
+//
+// A call returns when its results are in host memory, and keeps none of its slices. An error leaves the Device usable
+// unless the driver says otherwise: after a fault in a kernel the GPU's context is lost, and every later call fails.
+type Engine[T layout.Float] struct {
+	device    *Device
+	precision Precision
+	documents *Resident // nil: each call brings its own
+}
+
+// NewEngine returns an engine on d. float64 ignores the precision.
+func NewEngine[T layout.Float](d *Device, p Precision) *Engine[T] {
+	return &Engine[T]{device: d, precision: p}
+}
+
+// Forward implements [layout.Engine]. The tape it returns is a [*Tape].
+func (e *Engine[T]) Forward(b *layout.Batch, q, d, scores []T, record bool) (layout.Tape, error) {
+	p, err := newProblem(b)
+	if err != nil {
+		return nil, err
+	}
+	err = p.sizes(
+		sized{"q", true, len(q), int64(b.Q.Rows) * int64(b.Dim)},
+		sized{"d", e.documents == nil, len(d), int64(b.D.Rows) * int64(b.Dim)},
+		sized{"scores", true, len(scores), p.bq * p.cols})
+	if err != nil {
+		return nil, err
+	}
+	var t *Tape
+	err = e.device.exclusively(func() error {
+		t, err = e.forward(p, q, d, scores, record)
+		return err
+	})
+	runtime.KeepAlive(e) // the cleanup of resident documents gives back memory that was in use until here
+	if err != nil || !record {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Backward implements [layout.Engine]. A [*Tape] whose device memory was given back, and any other tape, is brought to
+// the device again: by computing it, or from host memory.
+func (e *Engine[T]) Backward(b *layout.Batch, q, d []T, tape layout.Tape, ds, dq, dd []T) error {
+	p, err := newProblem(b)
+	if err != nil {
+		return err
+	}
+	err = p.sizes(
+		sized{"q", true, len(q), int64(b.Q.Rows) * int64(b.Dim)},
+		sized{"d", e.documents == nil, len(d), int64(b.D.Rows) * int64(b.Dim)},
+		sized{"ds", true, len(ds), p.bq * p.cols},
+		sized{"dq", dq != nil, len(dq), int64(b.Q.Rows) * int64(b.Dim)},
+		sized{"dd", dd != nil, len(dd), int64(b.D.Rows) * int64(b.Dim)})
+	if err != nil {
+		return err
+	}
+	if tape == nil {
+		return errors.New("backward needs the tape of a forward pass that recorded it")
+	}
+	t, ours := tape.(*Tape)
+	var argmax []int32
+	if ours = ours && t.device == e.device; !ours {
+		if argmax, err = tape.Argmax(); err != nil {
+			return err
+		}
+	}
+	err = e.device.exclusively(func() error {
+		switch {
+		case !ours:
+			return e.fromHost(p, q, d, argmax, dq != nil, dd != nil, func(t *Tape) error { return backward(t, ds, dq, dd) })
+		case t.held.gone():
+			return e.again(p, q, d, func(t *Tape) error { return backward(t, ds, dq, dd) })
+		}
+		return backward(t, ds, dq, dd)
+	})
+	if ours && err == nil {
+		t.consumed(dq != nil, dd != nil)
+	}
+	runtime.KeepAlive(tape) // so does that of the tape
+	runtime.KeepAlive(e)
+	return err
+}
+
+var (
+	_ layout.Engine[float32] = (*Engine[float32])(nil)
+	_ layout.Engine[float64] = (*Engine[float64])(nil)
+)

@@ -1,0 +1,59 @@
+package cuda
+
+import (
+	"fmt"
+	"strings"
+)
+
+// call is one launch of a kernel without its parameters.
+type call struct {
+	kernel      string
+	grid, block dim3
+	shared      uint32 // dynamic shared memory of a block, in bytes
+}
+
+func (c call) String() string {
+	return fmt.Sprintf("kernel %s, grid (%d,%d,%d), block (%d,%d,%d)", c.kernel,
+		c.grid.x, c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z)
+}
+
+// launch queues c with parameters p behind everything in the work queue. A grid without blocks has nothing to do.
+func launch[P any](d *Device, c call, p *P) error {
+	if c.grid.x == 0 || c.grid.y == 0 || c.grid.z == 0 {
+		return nil
+	}
+	params, size := words(p)
+	if err := d.work.launch(c.kernel, c.grid, c.block, c.shared, params, size); err != nil {
+		return fmt.Errorf("%v: %w", c, err)
+	}
+	d.launched = append(d.launched, c)
+	return nil
+}
+
+// finish waits until everything queued by this call is done. A kernel that fails on the device is noticed only here,
+// so the error names all that were under way.
+func (d *Device) finish() error {
+	err := d.out.sync()
+	if err == nil {
+		err = d.work.sync()
+	}
+	under := d.launched
+	d.launched = d.launched[:0]
+	if err == nil || len(under) == 0 {
+		return err
+	}
+	names := make([]string, len(under))
+	for k, c := range under {
+		names[k] = c.String()
+	}
+	return fmt.Errorf("%w, in one of: %s", err, strings.Join(names, "; "))
+}
+
+// drain waits until nothing is queued any more, whatever comes of it: it is called when an error is known already and
+// memory is about to be given back.
+func (d *Device) drain() {
+	for _, q := range []queue{d.in, d.work, d.out} {
+		_ = q.sync()
+	}
+	d.launched = d.launched[:0]
+}

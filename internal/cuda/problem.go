@@ -1,0 +1,71 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+)
+
+// problem is the arithmetic of a batch on the device: how many winners there are and how wide their indices.
+type problem struct {
+	b                   layout.Batch // a copy: the caller may change its own
+	q, d                *rows
+	bq, bd, cols, group int64
+	totq, totd          int64
+	maxq                int64 // most compact rows of a query; all pairs: totq
+	meets               int64 // most query rows that a document meets
+	winners             int64 // (query row, document) pairs, padding rows included
+	argbytes, listbytes int64 // of a document token among the winners, of a query row in the inverse
+}
+
+// narrow is the number of values that 2 bytes tell apart.
+const narrow = 1 << 16
+
+func newProblem(b *layout.Batch) (*problem, error) {
+	q, err := compact(&b.Q, slab)
+	if err != nil {
+		return nil, fmt.Errorf("queries: %w", err)
+	}
+	d, err := compact(&b.D, 1)
+	if err != nil {
+		return nil, fmt.Errorf("documents: %w", err)
+	}
+	p := &problem{
+		b: *b, q: q, d: d,
+		bq: int64(b.Q.Len()), bd: int64(b.D.Len()), cols: int64(b.Cols()), group: int64(b.Group),
+		totq: int64(q.total), totd: int64(d.total),
+	}
+	p.maxq, p.winners = p.totq, p.bd*p.totq
+	if p.group > 0 {
+		p.maxq, p.winners = int64(q.longest), p.group*p.totq
+	}
+	p.meets = p.maxq
+	p.argbytes, p.listbytes = 4, 4
+	if d.longest <= narrow {
+		p.argbytes = 2
+	}
+	if p.meets <= narrow {
+		p.listbytes = 2
+	}
+	return p, nil
+}
+
+// empty reports whether there is no pair of tokens: scores and gradients are zero then, and nothing need be computed.
+func (p *problem) empty() bool { return p.totq == 0 || p.totd == 0 }
+
+// sizes checks the lengths of a call's slices.
+func (p *problem) sizes(given ...sized) error {
+	for _, s := range given {
+		if s.wanted && int64(s.got) != s.want {
+			return fmt.Errorf("%s has %d elements, expected %d", s.name, s.got, s.want)
+		}
+	}
+	return nil
+}
+
+type sized struct {
+	name   string
+	wanted bool
+	got    int
+	want   int64
+}
