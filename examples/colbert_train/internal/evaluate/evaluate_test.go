@@ -52,23 +52,14 @@ func TestRunErrors(t *testing.T) {
 	}
 }
 
-func TestSignFlip(t *testing.T) {
-	ones, zeros := make([]float64, 10), make([]float64, 10)
-	for i := range ones {
-		ones[i] = 1
+func TestDifference(t *testing.T) {
+	a := Result{ReciprocalRanks: []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}
+	b := Result{ReciprocalRanks: make([]float64, 10)}
+	p, err := Difference(a, b) // as large only with all signs equal: 2 of 1024 patterns
+	if err != nil || math.Abs(p-2.0/1024) > 0.001 {
+		t.Errorf("ten equal differences: p = %v, %v, want about %v", p, err, 2.0/1024)
 	}
-	// Ten equal differences are as large only with all signs equal: 2 of 1024 patterns.
-	if p := SignFlip(ones, zeros); math.Abs(p-2.0/1024) > 0.001 {
-		t.Errorf("ten equal differences: p = %v, want about %v", p, 2.0/1024)
-	}
-	if a, b := SignFlip(ones, zeros), SignFlip(zeros, ones); a != b {
-		t.Errorf("the test is not symmetric: %v, %v", a, b)
-	}
-	if p := SignFlip(ones, ones); p != 1 {
-		t.Errorf("equal systems: p = %v, want 1", p)
-	}
-	// +1 and -1: the sum 0 is reached by every pattern.
-	if p := SignFlip([]float64{1, 0}, []float64{0, 1}); p != 1 {
-		t.Errorf("differences that cancel: p = %v, want 1", p)
+	if _, err := Difference(a, Result{}); err == nil {
+		t.Error("different numbers of queries: no error")
 	}
 }
