@@ -46,7 +46,7 @@ func (a *Adam) parameters(model []G.ValueGrad) ([]parameter, error) {
 		case tensor.Float64:
 			params[i], err = newParam[float64](vg, w, m[i], v[i])
 		default:
-			err = fmt.Errorf("%w: %v, want float32 or float64", ErrDtype, w.Dtype())
+			err = fmt.Errorf("%w: weights are %v, want float32 or float64", ErrDtype, w.Dtype())
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w (parameter %s of Adam)", err, paramName(i, vg))
@@ -87,7 +87,7 @@ func newParam[T Float](vg G.ValueGrad, w, m, v *tensor.Dense) (*param[T], error)
 		return nil, fmt.Errorf("%w: gradient is a %T, want a *tensor.Dense or a *colbert.RowGrad", ErrValue, gv)
 	}
 	if !g.Shape().Eq(want) {
-		return nil, fmt.Errorf("%w: gradient %v, want %v for weights %v", ErrShape, g.Shape(), want, w.Shape())
+		return nil, fmt.Errorf("%w: gradient has shape %v, want %v for weights %v", ErrShape, g.Shape(), want, w.Shape())
 	}
 	for _, t := range []struct {
 		name  string

@@ -14,8 +14,9 @@ type Scored[ID cmp.Ordered] struct {
 }
 
 // Rank returns the documents by falling score, equal scores by falling id: the order in which trec_eval and pytrec_eval
-// evaluate a run, whatever the order it was written in (trec_eval compares ids as strings; so does this when ID is
-// string). A NaN and a document that is there twice are errors.
+// evaluate a run whatever ranks it was written with (comp_sim_docno in trec_eval's form_res_rels.c; ids are compared
+// as strings there, and so here when ID is string). Scores are compared as given; trec_eval rounds them to float32
+// first. A NaN and a document that is there twice are errors.
 func Rank[ID cmp.Ordered](docs []Scored[ID]) ([]ID, error) {
 	sorted := slices.Clone(docs)
 	seen := make(map[ID]bool, len(docs))

@@ -1,0 +1,252 @@
+package colbert
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"testing"
+
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// lossAndGradient runs a loss and its gradient by input 0 on a TapeMachine.
+func lossAndGradient(t *testing.T, inputs []input, build func(in G.Nodes) (*G.Node, error)) (float64, []float64) {
+	t.Helper()
+	f := fixture{t.Name(), inputs, build}
+	return f.forward(t, inputs)[0], f.gradients(t, "tape", inputs, []float64{1})[0]
+}
+
+// TestInfoNCECase runs the loss of the shared case infonce_low_temperature: logits of hundreds.
+func TestInfoNCECase(t *testing.T) {
+	raw, err := os.ReadFile("../testdata/cases/infonce_low_temperature.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type array struct {
+		Shape []int
+		Data  []float64
+	}
+	var c struct {
+		Options struct {
+			Loss struct {
+				Temperature float64
+				Labels      []int32
+			}
+		}
+		Upstream array `json:"upstream_grad"`
+		Expect   struct {
+			Scores array
+			Loss   float64
+		}
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		t.Fatal(err)
+	}
+	labels := input{int32s([]int{len(c.Options.Loss.Labels)}, c.Options.Loss.Labels...), false}
+	for _, dt := range []tensor.Dtype{tensor.Float32, tensor.Float64} {
+		scores := input{cast(floats(c.Expect.Scores.Shape, c.Expect.Scores.Data...), dt), true}
+		loss, ds := lossAndGradient(t, []input{scores, labels}, func(in G.Nodes) (*G.Node, error) {
+			return InfoNCE(in[0], InfoNCEConfig{Temperature: c.Options.Loss.Temperature, Labels: in[1]})
+		})
+		if !close(loss, c.Expect.Loss, 1e-5) {
+			t.Errorf("%v: loss %v, want %v", dt, loss, c.Expect.Loss)
+		}
+		for i, want := range c.Upstream.Data {
+			// The gradient is a probability over T·rows: a rounding of the scores by 2⁻²⁴·10 moves the logits by 3e-5.
+			if !close(ds[i], want, 1e-4) {
+				t.Errorf("%v: gradient at %d is %v, want %v", dt, i, ds[i], want)
+			}
+		}
+	}
+}
+
+func close(got, want, tol float64) bool { return math.Abs(got-want) <= tol+tol*math.Abs(want) }
+
+// TestInfoNCEEdges: rows and entries that the documentation gives a meaning of their own.
+func TestInfoNCEEdges(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
+	log := math.Log
+	e := math.Exp
+	for _, c := range []struct {
+		name    string
+		scores  []float64 // [2,2]
+		labels  []int32
+		weights []float64
+		loss    float64
+		grad    []float64
+	}{
+		{"plain", []float64{1, 0, 0, 0}, []int32{0, 1}, []float64{1, 1}, (log(1+e(-1)) + log(2)) / 2,
+			[]float64{-e(-1) / (1 + e(-1)) / 2, e(-1) / (1 + e(-1)) / 2, 0.25, -0.25}},
+		{"padding row, whatever it holds", []float64{0, 0, nan, inf}, []int32{0, 1}, []float64{2, 0}, log(2), []float64{-0.5, 0.5, 0, 0}},
+		{"row without label", []float64{0, 0, nan, 1}, []int32{0, -1}, []float64{1, 1}, log(2), []float64{-0.5, 0.5, 0, 0}},
+		{"no row counts", []float64{0, 0, 1, 1}, []int32{-1, 0}, []float64{1, 0}, 0, []float64{0, 0, 0, 0}},
+		{"negative with score -Inf", []float64{0, -inf, 0, 0}, []int32{0, 1}, []float64{1, 1}, log(2) / 2, []float64{0, 0, 0.25, -0.25}},
+		{"label with score -Inf", []float64{-inf, 0, 0, 0}, []int32{0, 1}, []float64{1, 1}, inf, []float64{-0.5, 0.5, 0.25, -0.25}},
+		{"row of -Inf", []float64{-inf, -inf, 0, 0}, []int32{0, 1}, []float64{1, 1}, log(2), []float64{0, 0, 0.5, -0.5}},
+		{"NaN in a row that counts", []float64{0, nan, 0, 0}, []int32{0, 1}, []float64{1, 1}, nan, []float64{nan, nan, 0.25, -0.25}},
+		{"huge scores", []float64{1e300, -1e300, 0, 0}, []int32{0, 1}, []float64{1, 1}, log(2) / 2, []float64{0, 0, 0.25, -0.25}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inputs := []input{{floats([]int{2, 2}, c.scores...), true}, {int32s([]int{2}, c.labels...), false}, {floats([]int{2}, c.weights...), false}}
+			k := infoNCE[float64]{temperature: 1, stride: 1, labelled: true, weighted: true}
+			values := []G.Value{inputs[0].value, inputs[1].value, inputs[2].value}
+			loss, err := evaluate(k, values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := float64s(loss)[0]; !same(got, c.loss) {
+				t.Errorf("loss %v, want %v", got, c.loss)
+			}
+			grad, err := differentiate(k, 0, values, G.NewF64(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, got := range grad.Float64s() {
+				if !same(got, c.grad[i]) {
+					t.Errorf("gradient at %d is %v, want %v", i, got, c.grad[i])
+				}
+			}
+		})
+	}
+}
+
+// same is equality up to rounding in which NaN and the infinities are equal to themselves.
+func same(a, b float64) bool {
+	return a == b || math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) < 1e-14
+}
+
+// TestInfoNCEExclude: an excluded document might as well not be there, and an excluded label stays.
+func TestInfoNCEExclude(t *testing.T) {
+	exclude := tensor.New(tensor.WithShape(2, 3), tensor.WithBacking([]bool{true, false, true, false, true, false}))
+	loss, ds := lossAndGradient(t, []input{{floats([]int{2, 3}, 1, 2, 1e9, 4, 5, 6), true}, {exclude, false}},
+		func(in G.Nodes) (*G.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Exclude: in[1]}) })
+	want := (math.Log(1+math.Exp(1)) + math.Log(1+math.Exp(-1)+math.Exp(1))) / 2
+	if !close(loss, want, 1e-14) {
+		t.Errorf("loss %v, want %v", loss, want)
+	}
+	if ds[2] != 0 {
+		t.Errorf("an excluded document has gradient %v", ds[2])
+	}
+}
+
+// TestInfoNCESymmetric: on a square batch it is the mean of the loss and the loss of the transposed scores.
+func TestInfoNCESymmetric(t *testing.T) {
+	x := normalOf(1, 5, 5)
+	xt := floats([]int{5, 5}, make([]float64, 25)...)
+	for i := range 5 {
+		for j := range 5 {
+			xt.Float64s()[j*5+i] = x.Float64s()[i*5+j]
+		}
+	}
+	infonce := func(symmetric bool) func(in G.Nodes) (*G.Node, error) {
+		return func(in G.Nodes) (*G.Node, error) {
+			return InfoNCE(in[0], InfoNCEConfig{Temperature: 0.3, Symmetric: symmetric})
+		}
+	}
+	both, _ := lossAndGradient(t, []input{{x, true}}, infonce(true))
+	rows, _ := lossAndGradient(t, []input{{x, true}}, infonce(false))
+	cols, _ := lossAndGradient(t, []input{{xt, true}}, infonce(false))
+	if !close(both, (rows+cols)/2, 1e-14) {
+		t.Errorf("symmetric loss %v, mean of both directions %v", both, (rows+cols)/2)
+	}
+}
+
+// TestInfoNCEOfOnePair: nothing to choose from, at any temperature.
+func TestInfoNCEOfOnePair(t *testing.T) {
+	for _, symmetric := range []bool{false, true} {
+		loss, ds := lossAndGradient(t, []input{{floats([]int{1, 1}, 37), true}}, func(in G.Nodes) (*G.Node, error) {
+			return InfoNCE(in[0], InfoNCEConfig{Temperature: 0.02, Symmetric: symmetric})
+		})
+		if loss != 0 || ds[0] != 0 {
+			t.Errorf("loss %v, gradient %v, want 0 and 0", loss, ds[0])
+		}
+	}
+}
+
+func TestKLDistillEdges(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
+	log := math.Log
+	for _, c := range []struct {
+		name            string
+		scores, teacher []float64 // [2,2]
+		mask            []bool
+		loss            float64
+		grad            []float64
+	}{
+		{"equal", []float64{1, 2, 3, 4}, []float64{11, 12, 7, 8}, []bool{true, true, true, true}, 0, []float64{0, 0, 0, 0}},
+		{"plain", []float64{0, 0, 0, 0}, []float64{0, log(3), 0, 0}, []bool{true, true, true, true},
+			(0.25*log(0.5) + 0.75*log(1.5)) / 2, []float64{0.125, -0.125, 0, 0}},
+		{"one candidate", []float64{5, nan, 0, 0}, []float64{-3, nan, 0, log(3)}, []bool{true, false, true, true},
+			(0.25*log(0.5) + 0.75*log(1.5)) / 2, []float64{0, 0, 0.125, -0.125}},
+		{"row without candidates", []float64{nan, inf, 0, 0}, []float64{nan, nan, 0, log(3)}, []bool{false, false, true, true},
+			0.25*log(0.5) + 0.75*log(1.5), []float64{0, 0, 0.25, -0.25}},
+		{"no row counts", []float64{nan, inf, 0, 0}, []float64{nan, nan, -inf, -inf}, []bool{false, false, true, true}, 0, []float64{0, 0, 0, 0}},
+		{"teacher excludes a candidate", []float64{0, 0, 0, 0}, []float64{0, -inf, 0, 0}, []bool{true, true, true, true}, log(2) / 2, []float64{-0.25, 0.25, 0, 0}},
+		{"student excludes a candidate", []float64{0, -inf, 0, 0}, []float64{0, 0, 0, 0}, []bool{true, true, true, true}, inf, []float64{0.25, -0.25, 0, 0}},
+		{"NaN", []float64{0, nan, 0, 0}, []float64{0, 0, 0, 0}, []bool{true, true, true, true}, nan, []float64{nan, nan, 0, 0}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := klDistill[float64]{temperature: 1, masked: true, mask: tensor.Bool}
+			values := []G.Value{floats([]int{2, 2}, c.scores...), floats([]int{2, 2}, c.teacher...),
+				tensor.New(tensor.WithShape(2, 2), tensor.WithBacking(c.mask))}
+			loss, err := evaluate(k, values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := float64s(loss)[0]; !same(got, c.loss) {
+				t.Errorf("loss %v, want %v", got, c.loss)
+			}
+			grad, err := differentiate(k, 0, values, G.NewF64(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, got := range grad.Float64s() {
+				if !same(got, c.grad[i]) {
+					t.Errorf("gradient at %d is %v, want %v", i, got, c.grad[i])
+				}
+			}
+		})
+	}
+}
+
+// TestMaskDtypes: a mask means the same in every dtype it can have.
+func TestMaskDtypes(t *testing.T) {
+	want := []bool{true, false, true, true}
+	for _, mask := range []any{
+		[]bool{true, false, true, true}, []int{1, 0, 1, -1}, []int8{1, 0, 1, 2}, []int16{1, 0, 1, 2}, []int32{1, 0, 1, 2},
+		[]int64{1, 0, 1, 2}, []uint8{1, 0, 1, 2}, []float32{1, 0, 1, 0.5}, []float64{1, 0, 1, 0.5},
+	} {
+		got, err := flags(tensor.New(tensor.WithShape(2, 2), tensor.WithBacking(mask)))
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%T: %v, %v, want %v", mask, got, err, want)
+		}
+	}
+}
+
+// TestL2NormalizeEpsilon: what happens at and below epsilon, for zero vectors and for NaN.
+func TestL2NormalizeEpsilon(t *testing.T) {
+	nan := math.NaN()
+	k := l2normalize[float64]{dims: 2, eps: 1e-3}
+	x := floats([]int{5, 2}, 0, 0, 3e-4, 4e-4, 3, 4, nan, 1, -0.6, 0.8)
+	g := floats([]int{5, 2}, 1, 1, 1, 1, 5, 0, 1, 1, 0, 0)
+	y, err := evaluate(k, []G.Value{x})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dx, err := differentiate(k, 0, []G.Value{x}, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantY := []float64{0, 0, 0.3, 0.4, 0.6, 0.8, nan, nan, -0.6, 0.8}
+	wantDx := []float64{0, 0, 1e3, 1e3, 0.64, -0.48, nan, nan, 0, 0}
+	for i := range wantY {
+		if got := float64s(y)[i]; !same(got, wantY[i]) {
+			t.Errorf("output %d is %v, want %v", i, got, wantY[i])
+		}
+		if got := dx.Float64s()[i]; !same(got/1e3, wantDx[i]/1e3) {
+			t.Errorf("gradient %d is %v, want %v", i, got, wantDx[i])
+		}
+	}
+}
