@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -112,7 +112,7 @@ func (s AdamState) clone() AdamState {
 
 // Step updates the parameters by their gradients. A gradient that is missing, of another shape or dtype, or not finite
 // is an error, and then nothing has changed.
-func (a *Adam) Step(model []G.ValueGrad) (err error) {
+func (a *Adam) Step(model []gorgonia.ValueGrad) (err error) {
 	defer recoverInto("Adam", &err)
 	params, err := a.parameters(model)
 	if err != nil {
@@ -158,4 +158,4 @@ func (a *Adam) rates() rates {
 	return r
 }
 
-var _ G.Solver = (*Adam)(nil)
+var _ gorgonia.Solver = (*Adam)(nil)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -12,7 +12,7 @@ import (
 type parameter interface {
 	squaredNorm() float64
 	update(rates)
-	zeroGrad(G.ValueGrad) error
+	zeroGrad(gorgonia.ValueGrad) error
 }
 
 // param holds the elements of a parameter and, in step with them, its moments and gradient.
@@ -23,7 +23,7 @@ type param[T Float] struct {
 }
 
 // parameters pairs the model with the state and checks all of it. On the first step it makes the state.
-func (a *Adam) parameters(model []G.ValueGrad) ([]parameter, error) {
+func (a *Adam) parameters(model []gorgonia.ValueGrad) ([]parameter, error) {
 	first := a.state.M == nil && a.state.Step == 0
 	if !first && len(model) != len(a.state.M) {
 		return nil, fmt.Errorf("%w: Adam: %d parameters, state is of %d", ErrShape, len(model), len(a.state.M))
@@ -56,14 +56,14 @@ func (a *Adam) parameters(model []G.ValueGrad) ([]parameter, error) {
 	return params, nil
 }
 
-func paramName(i int, vg G.ValueGrad) string {
-	if n, ok := vg.(G.Namer); ok {
+func paramName(i int, vg gorgonia.ValueGrad) string {
+	if n, ok := vg.(gorgonia.Namer); ok {
 		return fmt.Sprintf("%d (%s)", i, n.Name())
 	}
 	return fmt.Sprint(i)
 }
 
-func newParam[T Float](vg G.ValueGrad, w, m, v *tensor.Dense) (*param[T], error) {
+func newParam[T Float](vg gorgonia.ValueGrad, w, m, v *tensor.Dense) (*param[T], error) {
 	gv, err := vg.Grad()
 	if err != nil {
 		return nil, fmt.Errorf("%w: no gradient: %w", ErrValue, err)
@@ -161,7 +161,7 @@ func adam[T Float](r rates, w, m, v, g []T) {
 // gradZeroer is a parameter that can set its gradient to 0 itself.
 type gradZeroer interface{ ZeroGrad() error }
 
-func (p *param[T]) zeroGrad(vg G.ValueGrad) error {
+func (p *param[T]) zeroGrad(vg gorgonia.ValueGrad) error {
 	if z, ok := vg.(gradZeroer); ok {
 		return z.ZeroGrad()
 	}

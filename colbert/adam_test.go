@@ -6,15 +6,15 @@ import (
 	"slices"
 	"testing"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
 // adamSteps runs steps with the gradients g(step), fresh for every step.
-func adamSteps(t *testing.T, a *Adam, w []*tensor.Dense, steps int, g func(step, param int) G.Value) {
+func adamSteps(t *testing.T, a *Adam, w []*tensor.Dense, steps int, g func(step, param int) gorgonia.Value) {
 	t.Helper()
 	for s := a.Steps() + 1; s <= steps; s++ {
-		model := make([]G.ValueGrad, len(w))
+		model := make([]gorgonia.ValueGrad, len(w))
 		for i := range w {
 			model[i] = valueGrad{w[i], g(s, i)}
 		}
@@ -24,8 +24,8 @@ func adamSteps(t *testing.T, a *Adam, w []*tensor.Dense, steps int, g func(step,
 	}
 }
 
-func gradientOf(dt tensor.Dtype, shape ...int) func(step, param int) G.Value {
-	return func(step, param int) G.Value { return cast(normalOf(uint64(100*step+param), shape...), dt) }
+func gradientOf(dt tensor.Dtype, shape ...int) func(step, param int) gorgonia.Value {
+	return func(step, param int) gorgonia.Value { return cast(normalOf(uint64(100*step+param), shape...), dt) }
 }
 
 // TestAdamFormula holds 50 steps of everything together against the formula of the paper, written out.
@@ -74,13 +74,13 @@ func TestAdamFormula(t *testing.T) {
 // TestAdamAgainstGorgonia: without extras both solvers are the same function.
 func TestAdamAgainstGorgonia(t *testing.T) {
 	ours, theirs := normalOf(1, 3, 4), normalOf(1, 3, 4)
-	a, s := newAdam(t, AdamConfig{LearningRate: 0.01}), G.NewAdamSolver(G.WithLearnRate(0.01))
+	a, s := newAdam(t, AdamConfig{LearningRate: 0.01}), gorgonia.NewAdamSolver(gorgonia.WithLearnRate(0.01))
 	g := gradientOf(tensor.Float64, 3, 4)
 	for step := 1; step <= 20; step++ {
-		if err := a.Step([]G.ValueGrad{valueGrad{ours, g(step, 0)}}); err != nil {
+		if err := a.Step([]gorgonia.ValueGrad{valueGrad{ours, g(step, 0)}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Step([]G.ValueGrad{valueGrad{theirs, g(step, 0)}}); err != nil {
+		if err := s.Step([]gorgonia.ValueGrad{valueGrad{theirs, g(step, 0)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,7 +108,7 @@ func TestAdamRows(t *testing.T) {
 	g := gradientOf(tensor.Float64, 4, 3)
 	adamSteps(t, newAdam(t, AdamConfig{WeightDecay: 0.1}), []*tensor.Dense{dense}, 10, g)
 	a := newAdam(t, AdamConfig{WeightDecay: 0.1})
-	adamSteps(t, a, []*tensor.Dense{lazy}, 10, func(step, p int) G.Value {
+	adamSteps(t, a, []*tensor.Dense{lazy}, 10, func(step, p int) gorgonia.Value {
 		return rowsOf(g(step, p).(*tensor.Dense), 0, 2)
 	})
 	for r := range 4 {
@@ -157,7 +157,7 @@ func TestAdamSameBitsForAnyGOMAXPROCS(t *testing.T) {
 	rows := indexRows(randomIDs(1, 400, 300).Int32s(), 400).rows
 	steps := func() []float32 {
 		w := []*tensor.Dense{random(1, 400, 200), random(2, 400, 200)}
-		adamSteps(t, newAdam(t, AdamConfig{MaxNorm: 1}), w, 3, func(step, p int) G.Value {
+		adamSteps(t, newAdam(t, AdamConfig{MaxNorm: 1}), w, 3, func(step, p int) gorgonia.Value {
 			if p == 0 {
 				return random(uint64(step), 400, 200)
 			}
@@ -177,7 +177,7 @@ func TestAdamSameBitsForAnyGOMAXPROCS(t *testing.T) {
 
 func TestAdamZeroesGradients(t *testing.T) {
 	g := normalOf(1, 3)
-	if err := newAdam(t, AdamConfig{}).Step([]G.ValueGrad{valueGrad{normalOf(2, 3), g}}); err != nil {
+	if err := newAdam(t, AdamConfig{}).Step([]gorgonia.ValueGrad{valueGrad{normalOf(2, 3), g}}); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(g.Float64s(), []float64{0, 0, 0}) {
@@ -199,7 +199,7 @@ func TestAdamErrors(t *testing.T) {
 		want string
 		is   error
 		adam *Adam
-		w, g G.Value
+		w, g gorgonia.Value
 	}{
 		{"gradient has shape (3), want (4)", ErrShape, nil, normalOf(1, 4), normalOf(1, 3)},
 		{"gradient is float32, weights are float64", ErrDtype, nil, normalOf(1, 4), random(1, 4)},
@@ -210,8 +210,8 @@ func TestAdamErrors(t *testing.T) {
 		{"gradient has shape (2, 2), want (2, 3)", ErrShape, nil, normalOf(1, 4, 3), &RowGrad{normalOf(1, 2, 2), []int32{1, 2}}},
 		{"gradient of rows for weights (4), want [V,h]", ErrShape, nil, normalOf(1, 4), &RowGrad{normalOf(1, 2, 2), []int32{1, 2}}},
 		{"weights are int32, want float32 or float64", ErrDtype, nil, int32s([]int{2}, 1, 2), int32s([]int{2}, 1, 2)},
-		{"gradient is a *gorgonia.F64", ErrValue, nil, normalOf(1, 2), G.NewF64(1)},
-		{"Adam: parameter 0 is a *gorgonia.F64", ErrValue, nil, G.NewF64(1), G.NewF64(1)},
+		{"gradient is a *gorgonia.F64", ErrValue, nil, normalOf(1, 2), gorgonia.NewF64(1)},
+		{"Adam: parameter 0 is a *gorgonia.F64", ErrValue, nil, gorgonia.NewF64(1), gorgonia.NewF64(1)},
 		{"first moment has shape (2), want (4)", ErrShape, other, normalOf(1, 4), normalOf(1, 4)},
 		{"want a contiguous row-major tensor", ErrShape, nil, transposed, normalOf(1, 4, 3)},
 	} {
@@ -223,7 +223,7 @@ func TestAdamErrors(t *testing.T) {
 			before := a.Steps()
 			good := normalOf(5, 2)
 			kept := slices.Clone(good.Float64s())
-			model := []G.ValueGrad{valueGrad{c.w, c.g}, valueGrad{good, normalOf(6, 2)}}
+			model := []gorgonia.ValueGrad{valueGrad{c.w, c.g}, valueGrad{good, normalOf(6, 2)}}
 			if c.adam != nil {
 				model = model[:1]
 			}

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -32,22 +32,22 @@ func randomIDs(seed uint64, v int, shape ...int) *tensor.Dense {
 func benchStep(b *testing.B, f fixture) {
 	b.Helper()
 	g, nodes, out := f.graph(b, f.inputs)
-	var wrt G.Nodes
+	var wrt gorgonia.Nodes
 	for i, in := range f.inputs {
 		if in.diff {
 			wrt = append(wrt, nodes[i])
 		}
 	}
-	var up *G.Node
+	var up *gorgonia.Node
 	if out.IsScalar() {
-		up = G.NewScalar(g, out.Dtype(), G.WithName("up"), G.WithValue(float32(1)))
+		up = gorgonia.NewScalar(g, out.Dtype(), gorgonia.WithName("up"), gorgonia.WithValue(float32(1)))
 	} else {
-		up = G.NewTensor(g, out.Dtype(), out.Dims(), G.WithShape(out.Shape()...), G.WithName("up"), G.WithValue(random(99, out.Shape()...)))
+		up = gorgonia.NewTensor(g, out.Dtype(), out.Dims(), gorgonia.WithShape(out.Shape()...), gorgonia.WithName("up"), gorgonia.WithValue(random(99, out.Shape()...)))
 	}
-	if _, err := G.Backpropagate(G.Nodes{out}, G.Nodes{up}, wrt); err != nil {
+	if _, err := gorgonia.Backpropagate(gorgonia.Nodes{out}, gorgonia.Nodes{up}, wrt); err != nil {
 		b.Fatal(err)
 	}
-	vm := G.NewTapeMachine(g)
+	vm := gorgonia.NewTapeMachine(g)
 	defer vm.Close()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -59,7 +59,7 @@ func benchStep(b *testing.B, f fixture) {
 }
 
 // benchAgainst runs one step of the op of this package and of the built-ins that compute the same.
-func benchAgainst(b *testing.B, inputs []input, ours, builtin func(in G.Nodes) (*G.Node, error)) {
+func benchAgainst(b *testing.B, inputs []input, ours, builtin func(in gorgonia.Nodes) (*gorgonia.Node, error)) {
 	b.Helper()
 	b.Run("impl=colbert", func(b *testing.B) { benchStep(b, fixture{b.Name(), inputs, ours}) })
 	b.Run("impl=builtin", func(b *testing.B) { benchStep(b, fixture{b.Name(), inputs, builtin}) })
@@ -69,7 +69,7 @@ func BenchmarkGather(b *testing.B) {
 	ids := randomIDs(1, benchV, benchB, benchT)
 	table := input{random(2, benchV, benchH), true}
 	b.Run("impl=colbert", func(b *testing.B) {
-		benchStep(b, fixture{b.Name(), []input{table, {ids, false}}, func(in G.Nodes) (*G.Node, error) { return Gather(in[0], in[1]) }})
+		benchStep(b, fixture{b.Name(), []input{table, {ids, false}}, func(in gorgonia.Nodes) (*gorgonia.Node, error) { return Gather(in[0], in[1]) }})
 	})
 	b.Run("impl=builtin", func(b *testing.B) {
 		flat := make([]int, 0, benchB*benchT)
@@ -77,12 +77,12 @@ func BenchmarkGather(b *testing.B) {
 			flat = append(flat, int(id))
 		}
 		f := tensor.New(tensor.WithShape(len(flat)), tensor.WithBacking(flat))
-		benchStep(b, fixture{b.Name(), []input{table, {f, false}}, func(in G.Nodes) (*G.Node, error) {
-			x, err := G.ByIndices(in[0], in[1], 0)
+		benchStep(b, fixture{b.Name(), []input{table, {f, false}}, func(in gorgonia.Nodes) (*gorgonia.Node, error) {
+			x, err := gorgonia.ByIndices(in[0], in[1], 0)
 			if err != nil {
 				return nil, err
 			}
-			return G.Reshape(x, tensor.Shape{benchB, benchT, benchH})
+			return gorgonia.Reshape(x, tensor.Shape{benchB, benchT, benchH})
 		}})
 	})
 }
@@ -91,17 +91,17 @@ func BenchmarkLinear(b *testing.B) {
 	for _, t := range []int{32, benchT} {
 		b.Run(fmt.Sprintf("B=%d/T=%d/h=%d/dim=%d", benchB, t, benchH, benchDim), func(b *testing.B) {
 			benchAgainst(b, []input{{random(1, benchB, t, benchH), true}, {random(2, benchH, benchDim), true}},
-				func(in G.Nodes) (*G.Node, error) { return Linear(in[0], in[1], nil) },
-				func(in G.Nodes) (*G.Node, error) {
-					x, err := G.Reshape(in[0], tensor.Shape{benchB * t, benchH})
+				func(in gorgonia.Nodes) (*gorgonia.Node, error) { return Linear(in[0], in[1], nil) },
+				func(in gorgonia.Nodes) (*gorgonia.Node, error) {
+					x, err := gorgonia.Reshape(in[0], tensor.Shape{benchB * t, benchH})
 					if err != nil {
 						return nil, err
 					}
-					y, err := G.Mul(x, in[1])
+					y, err := gorgonia.Mul(x, in[1])
 					if err != nil {
 						return nil, err
 					}
-					return G.Reshape(y, tensor.Shape{benchB, t, benchDim})
+					return gorgonia.Reshape(y, tensor.Shape{benchB, t, benchDim})
 				})
 		})
 	}
@@ -109,19 +109,19 @@ func BenchmarkLinear(b *testing.B) {
 
 func BenchmarkL2Normalize(b *testing.B) {
 	benchAgainst(b, []input{{random(1, benchB, benchT, benchDim), true}},
-		func(in G.Nodes) (*G.Node, error) { return L2Normalize(in[0], 1e-12) },
-		func(in G.Nodes) (*G.Node, error) {
-			s, err := G.Square(in[0])
+		func(in gorgonia.Nodes) (*gorgonia.Node, error) { return L2Normalize(in[0], 1e-12) },
+		func(in gorgonia.Nodes) (*gorgonia.Node, error) {
+			s, err := gorgonia.Square(in[0])
 			if err != nil {
 				return nil, err
 			}
-			if s, err = G.Sum(s, 2); err != nil {
+			if s, err = gorgonia.Sum(s, 2); err != nil {
 				return nil, err
 			}
-			if s, err = G.Sqrt(s); err != nil {
+			if s, err = gorgonia.Sqrt(s); err != nil {
 				return nil, err
 			}
-			return G.BroadcastHadamardDiv(in[0], s, nil, []byte{2})
+			return gorgonia.BroadcastHadamardDiv(in[0], s, nil, []byte{2})
 		})
 }
 
@@ -133,30 +133,30 @@ func BenchmarkInfoNCE(b *testing.B) {
 	onehot := tensor.New(tensor.WithShape(benchB, benchB), tensor.WithBacking(labels))
 	scores := input{random(1, benchB, benchB), true}
 	b.Run("impl=colbert", func(b *testing.B) {
-		benchStep(b, fixture{b.Name(), []input{scores}, func(in G.Nodes) (*G.Node, error) { return InfoNCE(in[0], InfoNCEConfig{}) }})
+		benchStep(b, fixture{b.Name(), []input{scores}, func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{}) }})
 	})
 	b.Run("impl=builtin", func(b *testing.B) {
-		benchStep(b, fixture{b.Name(), []input{scores, {onehot, false}}, func(in G.Nodes) (*G.Node, error) {
-			l, err := G.LogSoftMax(in[0])
+		benchStep(b, fixture{b.Name(), []input{scores, {onehot, false}}, func(in gorgonia.Nodes) (*gorgonia.Node, error) {
+			l, err := gorgonia.LogSoftMax(in[0])
 			if err != nil {
 				return nil, err
 			}
-			if l, err = G.HadamardProd(l, in[1]); err != nil {
+			if l, err = gorgonia.HadamardProd(l, in[1]); err != nil {
 				return nil, err
 			}
-			if l, err = G.Sum(l); err != nil {
+			if l, err = gorgonia.Sum(l); err != nil {
 				return nil, err
 			}
-			return G.Div(l, G.NewConstant(float32(-benchB)))
+			return gorgonia.Div(l, gorgonia.NewConstant(float32(-benchB)))
 		}})
 	})
 }
 
 // valueGrad is a parameter outside of a graph.
-type valueGrad struct{ w, g G.Value }
+type valueGrad struct{ w, g gorgonia.Value }
 
-func (p valueGrad) Value() G.Value         { return p.w }
-func (p valueGrad) Grad() (G.Value, error) { return p.g, nil }
+func (p valueGrad) Value() gorgonia.Value         { return p.w }
+func (p valueGrad) Grad() (gorgonia.Value, error) { return p.g, nil }
 
 // BenchmarkAdam takes a step on an embedding table of which a batch touched 5120 rows at most.
 func BenchmarkAdam(b *testing.B) {
@@ -167,17 +167,17 @@ func BenchmarkAdam(b *testing.B) {
 	sparse := valueGrad{table, &RowGrad{random(4, len(rows), benchH), rows}}
 	for _, c := range []struct {
 		name   string
-		solver G.Solver
+		solver gorgonia.Solver
 		param  valueGrad
 	}{
 		{"rows", newAdam(b, AdamConfig{MaxNorm: 1}), sparse},
 		{"dense", newAdam(b, AdamConfig{MaxNorm: 1}), dense},
-		{"gorgonia", G.NewAdamSolver(), dense},
+		{"gorgonia", gorgonia.NewAdamSolver(), dense},
 	} {
 		b.Run("impl="+c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := c.solver.Step([]G.ValueGrad{c.param}); err != nil {
+				if err := c.solver.Step([]gorgonia.ValueGrad{c.param}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -199,39 +199,39 @@ func newAdam(t testing.TB, cfg AdamConfig) *Adam {
 func BenchmarkTable(b *testing.B) {
 	for _, sparse := range []bool{true, false} {
 		b.Run(fmt.Sprintf("embedding=%v", sparse), func(b *testing.B) {
-			g := G.NewGraph()
-			table := G.NewMatrix(g, tensor.Float32, G.WithShape(benchV, benchH), G.WithName("table"), G.WithValue(random(1, benchV, benchH)))
+			g := gorgonia.NewGraph()
+			table := gorgonia.NewMatrix(g, tensor.Float32, gorgonia.WithShape(benchV, benchH), gorgonia.WithName("table"), gorgonia.WithValue(random(1, benchV, benchH)))
 			emb, err := NewEmbedding(table)
 			if err != nil {
 				b.Fatal(err)
 			}
 			lookup := emb.Lookup
 			if !sparse {
-				lookup = func(ids *G.Node) (*G.Node, error) { return Gather(table, ids) }
+				lookup = func(ids *gorgonia.Node) (*gorgonia.Node, error) { return Gather(table, ids) }
 			}
-			var outs, ups G.Nodes
+			var outs, ups gorgonia.Nodes
 			for i, t := range []int{32, benchT} {
-				ids := G.NewTensor(g, tensor.Int32, 2, G.WithShape(benchB, t), G.WithName(fmt.Sprint("ids", i)), G.WithValue(randomIDs(uint64(i), benchV, benchB, t)))
+				ids := gorgonia.NewTensor(g, tensor.Int32, 2, gorgonia.WithShape(benchB, t), gorgonia.WithName(fmt.Sprint("ids", i)), gorgonia.WithValue(randomIDs(uint64(i), benchV, benchB, t)))
 				x, err := lookup(ids)
 				if err != nil {
 					b.Fatal(err)
 				}
-				w := G.NewTensor(g, tensor.Float32, 3, G.WithShape(benchB, t, 1), G.WithName(fmt.Sprint("w", i)), G.WithValue(random(5, benchB, t, 1)))
+				w := gorgonia.NewTensor(g, tensor.Float32, 3, gorgonia.WithShape(benchB, t, 1), gorgonia.WithName(fmt.Sprint("w", i)), gorgonia.WithValue(random(5, benchB, t, 1)))
 				y, err := ScaleTokens(x, w)
 				if err != nil {
 					b.Fatal(err)
 				}
 				outs = append(outs, y)
-				ups = append(ups, G.NewTensor(g, tensor.Float32, 3, G.WithShape(y.Shape()...), G.WithName(fmt.Sprint("up", i)), G.WithValue(random(6, y.Shape()...))))
+				ups = append(ups, gorgonia.NewTensor(g, tensor.Float32, 3, gorgonia.WithShape(y.Shape()...), gorgonia.WithName(fmt.Sprint("up", i)), gorgonia.WithValue(random(6, y.Shape()...))))
 			}
-			wrt, params := G.Nodes{table}, []G.ValueGrad{table}
+			wrt, params := gorgonia.Nodes{table}, []gorgonia.ValueGrad{table}
 			if sparse {
-				wrt, params = emb.Lookups(), []G.ValueGrad{emb}
+				wrt, params = emb.Lookups(), []gorgonia.ValueGrad{emb}
 			}
-			if _, err := G.Backpropagate(outs, ups, wrt); err != nil {
+			if _, err := gorgonia.Backpropagate(outs, ups, wrt); err != nil {
 				b.Fatal(err)
 			}
-			vm := G.NewTapeMachine(g)
+			vm := gorgonia.NewTapeMachine(g)
 			defer vm.Close()
 			adam := newAdam(b, AdamConfig{MaxNorm: 1})
 			b.ReportAllocs()

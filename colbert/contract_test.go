@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -53,12 +53,12 @@ func TestFloat32(t *testing.T) {
 func wide() []fixture {
 	f32 := func(seed uint64, shape ...int) input { return input{random(seed, shape...), true} }
 	return []fixture{
-		{"Gather", []input{f32(1, 500, 64), {randomIDs(2, 300, 40, 50), false}}, func(in G.Nodes) (*G.Node, error) { return Gather(in[0], in[1]) }},
-		{"Linear", []input{f32(1, 40, 50, 96), f32(2, 96, 70), f32(3, 70)}, func(in G.Nodes) (*G.Node, error) { return Linear(in[0], in[1], in[2]) }},
-		{"L2Normalize", []input{f32(1, 40, 50, 96)}, func(in G.Nodes) (*G.Node, error) { return L2Normalize(in[0], 1e-12) }},
-		{"ScaleTokens", []input{f32(1, 40, 50, 96), f32(2, 40, 50)}, func(in G.Nodes) (*G.Node, error) { return ScaleTokens(in[0], in[1]) }},
-		{"InfoNCE", []input{f32(1, 64, 64)}, func(in G.Nodes) (*G.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Symmetric: true}) }},
-		{"KLDistill", []input{f32(1, 64, 64), {random(2, 64, 64), false}}, func(in G.Nodes) (*G.Node, error) { return KLDistill(in[0], in[1], KLDistillConfig{}) }},
+		{"Gather", []input{f32(1, 500, 64), {randomIDs(2, 300, 40, 50), false}}, func(in gorgonia.Nodes) (*gorgonia.Node, error) { return Gather(in[0], in[1]) }},
+		{"Linear", []input{f32(1, 40, 50, 96), f32(2, 96, 70), f32(3, 70)}, func(in gorgonia.Nodes) (*gorgonia.Node, error) { return Linear(in[0], in[1], in[2]) }},
+		{"L2Normalize", []input{f32(1, 40, 50, 96)}, func(in gorgonia.Nodes) (*gorgonia.Node, error) { return L2Normalize(in[0], 1e-12) }},
+		{"ScaleTokens", []input{f32(1, 40, 50, 96), f32(2, 40, 50)}, func(in gorgonia.Nodes) (*gorgonia.Node, error) { return ScaleTokens(in[0], in[1]) }},
+		{"InfoNCE", []input{f32(1, 64, 64)}, func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Symmetric: true}) }},
+		{"KLDistill", []input{f32(1, 64, 64), {random(2, 64, 64), false}}, func(in gorgonia.Nodes) (*gorgonia.Node, error) { return KLDistill(in[0], in[1], KLDistillConfig{}) }},
 	}
 }
 
@@ -101,7 +101,7 @@ func TestHash(t *testing.T) {
 		klDistill[float64]{temperature: 1, masked: true, mask: tensor.Bool}, klDistill[float64]{temperature: 1, masked: true, mask: tensor.Int32},
 	}
 	seen := map[string]string{}
-	add := func(what string, op G.Op) {
+	add := func(what string, op gorgonia.Op) {
 		h := fnv.New128a()
 		op.WriteHash(h)
 		key := string(h.Sum(nil))
@@ -134,20 +134,20 @@ func TestRerun(t *testing.T) {
 	for _, f := range fixtures() {
 		t.Run(f.name, func(t *testing.T) {
 			g, nodes, out := f.graph(t, castAll(f.inputs, tensor.Float64))
-			var v G.Value
-			G.Read(out, &v)
+			var v gorgonia.Value
+			gorgonia.Read(out, &v)
 			weight := float64s(normal(rand.New(rand.NewPCG(1, 2)), max(1, out.Shape().TotalSize())))
 			loss := weighted(t, g, out, weight)
-			var wrt G.Nodes
+			var wrt gorgonia.Nodes
 			for i, in := range f.inputs {
 				if in.diff {
 					wrt = append(wrt, nodes[i])
 				}
 			}
-			if _, err := G.Grad(loss, wrt...); err != nil {
+			if _, err := gorgonia.Grad(loss, wrt...); err != nil {
 				t.Fatal(err)
 			}
-			vm := G.NewTapeMachine(g)
+			vm := gorgonia.NewTapeMachine(g)
 			defer vm.Close()
 			rng := rand.New(rand.NewPCG(5, 5))
 			for run := range 3 {
@@ -157,7 +157,7 @@ func TestRerun(t *testing.T) {
 						in.value = normal(rng, in.value.Shape()...)
 						inputs[i] = in
 					}
-					if err := G.Let(nodes[i], in.value); err != nil {
+					if err := gorgonia.Let(nodes[i], in.value); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -197,22 +197,22 @@ func TestClones(t *testing.T) {
 			g, nodes, out := f.graph(t, f.inputs)
 			n := out.Shape().TotalSize()
 			loss := weighted(t, g, out, float64s(normal(rand.New(rand.NewPCG(1, 2)), max(1, n))))
-			if _, err := G.Grad(loss, nodes[0]); err != nil {
+			if _, err := gorgonia.Grad(loss, nodes[0]); err != nil {
 				t.Fatal(err)
 			}
 			rng := rand.New(rand.NewPCG(6, 6))
 			var wg sync.WaitGroup
 			for range 4 {
-				clone := g.Clone().(*G.ExprGraph)
+				clone := g.Clone().(*gorgonia.ExprGraph)
 				inputs := castAll(f.inputs, tensor.Float64)
 				inputs[0].value = normal(rng, inputs[0].value.Shape()...)
 				want := f.gradients(t, "tape", inputs, float64s(normal(rand.New(rand.NewPCG(1, 2)), max(1, n))))[0]
 				x := clone.ByName("in0")[0]
-				if err := G.Let(x, inputs[0].value); err != nil {
+				if err := gorgonia.Let(x, inputs[0].value); err != nil {
 					t.Fatal(err)
 				}
 				wg.Go(func() {
-					vm := G.NewTapeMachine(clone)
+					vm := gorgonia.NewTapeMachine(clone)
 					defer vm.Close()
 					if err := vm.RunAll(); err != nil {
 						t.Error(err)
@@ -257,7 +257,7 @@ func TestStorageOrder(t *testing.T) {
 			cut := make([]tensor.Slice, len(shape))
 			for k, n := range shape {
 				shape[k] = 2 * n
-				cut[k] = G.S(0, 2*n, 2)
+				cut[k] = gorgonia.S(0, 2*n, 2)
 				if n == 1 {
 					return d // a slice of one element loses its axis
 				}
@@ -280,7 +280,7 @@ func TestStorageOrder(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				values := func(in []input) (v []G.Value) {
+				values := func(in []input) (v []gorgonia.Value) {
 					for _, x := range in {
 						v = append(v, x.value)
 					}
@@ -324,14 +324,14 @@ func restore(d, v *tensor.Dense) *tensor.Dense {
 
 // TestSecondDerivative: asking for one is an error, not a zero.
 func TestSecondDerivative(t *testing.T) {
-	g := G.NewGraph()
-	x := G.NewTensor(g, tensor.Float64, 3, G.WithShape(2, 3, 4), G.WithName("x"))
-	y := G.Must(L2Normalize(x, 1e-12))
-	grads, err := G.Grad(G.Must(G.Sum(y)), x)
+	g := gorgonia.NewGraph()
+	x := gorgonia.NewTensor(g, tensor.Float64, 3, gorgonia.WithShape(2, 3, 4), gorgonia.WithName("x"))
+	y := gorgonia.Must(L2Normalize(x, 1e-12))
+	grads, err := gorgonia.Grad(gorgonia.Must(gorgonia.Sum(y)), x)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := G.Grad(G.Must(G.Sum(grads[0])), x); err == nil {
+	if _, err := gorgonia.Grad(gorgonia.Must(gorgonia.Sum(grads[0])), x); err == nil {
 		t.Error("a second derivative was built")
 	}
 }

@@ -10,8 +10,8 @@
 //
 // # Contract of every op
 //
-// Inputs and gradients are float32 or float64, the same throughout one op; ids and labels are int32; masks are bool
-// or numbers, where 0 is false. Shapes, ranks and dtypes are checked while the graph is built and again in every run.
+// Inputs and gradients are float32 or float64, the same throughout one op; ids and labels are int32; masks are bool,
+// or 0 and 1 in any integer or float dtype. Shapes, ranks and dtypes are checked while the graph is built and again in every run.
 // Strided and column-major tensors are read correctly (at the cost of a copy). Errors wrap [ErrShape], [ErrDtype] or
 // [ErrValue] and say what was given and what was expected.
 //

@@ -3,7 +3,7 @@ package colbert
 import (
 	"fmt"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -21,13 +21,13 @@ import (
 //
 // It belongs to one graph and holds no numbers: values and gradients are those of the nodes after a run.
 type Embedding struct {
-	table   *G.Node
-	ids     G.Nodes
-	lookups G.Nodes
+	table   *gorgonia.Node
+	ids     gorgonia.Nodes
+	lookups gorgonia.Nodes
 }
 
 // NewEmbedding returns an embedding over a table node [V,h] of float32 or float64.
-func NewEmbedding(table *G.Node) (*Embedding, error) {
+func NewEmbedding(table *gorgonia.Node) (*Embedding, error) {
 	if err := floatNode("NewEmbedding", "table", table); err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func NewEmbedding(table *G.Node) (*Embedding, error) {
 }
 
 // Lookup reads rows of the table as [Gather] does.
-func (e *Embedding) Lookup(ids *G.Node) (*G.Node, error) {
+func (e *Embedding) Lookup(ids *gorgonia.Node) (*gorgonia.Node, error) {
 	rows, err := gatherNode(e.table, ids, true)
 	if err != nil {
 		return nil, err
@@ -54,17 +54,17 @@ func (e *Embedding) Lookup(ids *G.Node) (*G.Node, error) {
 }
 
 // Lookups returns the looked-up rows: the nodes to name to [Grad] in place of the table.
-func (e *Embedding) Lookups() G.Nodes { return append(G.Nodes{}, e.lookups...) }
+func (e *Embedding) Lookups() gorgonia.Nodes { return append(gorgonia.Nodes{}, e.lookups...) }
 
 // Name returns the name of the table node.
 func (e *Embedding) Name() string { return e.table.Name() }
 
 // Value returns the table.
-func (e *Embedding) Value() G.Value { return e.table.Value() }
+func (e *Embedding) Value() gorgonia.Value { return e.table.Value() }
 
 // Grad returns the gradient of the table after a run, a *[RowGrad]: the upstream rows of all look-ups, summed in the
 // order of the look-ups and of their ids.
-func (e *Embedding) Grad() (_ G.Value, err error) {
+func (e *Embedding) Grad() (_ gorgonia.Value, err error) {
 	defer recoverInto("Embedding", &err)
 	if len(e.lookups) == 0 {
 		return nil, fmt.Errorf("%w: Embedding %s has no look-up", ErrValue, e.Name())
@@ -82,7 +82,7 @@ func (e *Embedding) ZeroGrad() error {
 		if err != nil {
 			return err
 		}
-		if z, ok := g.(G.Zeroer); ok {
+		if z, ok := g.(gorgonia.Zeroer); ok {
 			z.Zero()
 		}
 	}
@@ -108,7 +108,7 @@ func (g *RowGrad) check(v int) error {
 	return nil
 }
 
-func rowGrad[T Float](e *Embedding) (G.Value, error) {
+func rowGrad[T Float](e *Embedding) (gorgonia.Value, error) {
 	v, h := e.table.Shape()[0], e.table.Shape()[1]
 	var ids []int32
 	var upstream [][]T // one row for each id
@@ -143,4 +143,4 @@ func rowGrad[T Float](e *Embedding) (G.Value, error) {
 	return &RowGrad{tensor.New(tensor.WithShape(len(idx.rows), h), tensor.WithBacking(sum)), idx.rows}, nil
 }
 
-var _ G.ValueGrad = (*Embedding)(nil)
+var _ gorgonia.ValueGrad = (*Embedding)(nil)

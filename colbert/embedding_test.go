@@ -5,29 +5,29 @@ import (
 	"slices"
 	"testing"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
 // tableGraph looks three batches of ids up in a table, two of them equal, and weighs what it finds.
-func tableGraph(t testing.TB, table *tensor.Dense, lookup func(table, ids *G.Node) (*G.Node, error)) (*G.Node, *G.Node) {
+func tableGraph(t testing.TB, table *tensor.Dense, lookup func(table, ids *gorgonia.Node) (*gorgonia.Node, error)) (*gorgonia.Node, *gorgonia.Node) {
 	t.Helper()
-	g := G.NewGraph()
-	n := G.NewMatrix(g, table.Dtype(), G.WithShape(table.Shape()...), G.WithName("table"), G.WithValue(table))
-	var loss *G.Node
+	g := gorgonia.NewGraph()
+	n := gorgonia.NewMatrix(g, table.Dtype(), gorgonia.WithShape(table.Shape()...), gorgonia.WithName("table"), gorgonia.WithValue(table))
+	var loss *gorgonia.Node
 	for i, ids := range []*tensor.Dense{randomIDs(1, 20, 3, 4), randomIDs(2, 20, 2, 5), randomIDs(1, 20, 3, 4)} {
 		name := fmt.Sprint("ids", i%2)
-		x, err := lookup(n, G.NewTensor(g, tensor.Int32, 2, G.WithShape(ids.Shape()...), G.WithName(name), G.WithValue(ids)))
+		x, err := lookup(n, gorgonia.NewTensor(g, tensor.Int32, 2, gorgonia.WithShape(ids.Shape()...), gorgonia.WithName(name), gorgonia.WithValue(ids)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		w := cast(normalOf(uint64(10+i), x.Shape()...), table.Dtype())
-		weight := G.NewTensor(g, table.Dtype(), 3, G.WithShape(x.Shape()...), G.WithName(fmt.Sprint("weight", i)), G.WithValue(w))
-		part := G.Must(G.Sum(G.Must(G.HadamardProd(G.Must(G.Square(x)), weight))))
+		weight := gorgonia.NewTensor(g, table.Dtype(), 3, gorgonia.WithShape(x.Shape()...), gorgonia.WithName(fmt.Sprint("weight", i)), gorgonia.WithValue(w))
+		part := gorgonia.Must(gorgonia.Sum(gorgonia.Must(gorgonia.HadamardProd(gorgonia.Must(gorgonia.Square(x)), weight))))
 		if loss == nil {
 			loss = part
 		} else {
-			loss = G.Must(G.Add(loss, part))
+			loss = gorgonia.Must(gorgonia.Add(loss, part))
 		}
 	}
 	return n, loss
@@ -40,17 +40,17 @@ func TestEmbeddingGradient(t *testing.T) {
 			t.Run(fmt.Sprint(dt, " ", machine), func(t *testing.T) {
 				table := cast(normalOf(3, 20, 6), dt)
 				dense, loss := tableGraph(t, table, Gather)
-				if _, err := G.Grad(loss, dense); err != nil {
+				if _, err := gorgonia.Grad(loss, dense); err != nil {
 					t.Fatal(err)
 				}
-				run(t, G.NewTapeMachine(dense.Graph()))
+				run(t, gorgonia.NewTapeMachine(dense.Graph()))
 				want, err := dense.Grad()
 				if err != nil {
 					t.Fatal(err)
 				}
 
 				var emb *Embedding
-				_, loss = tableGraph(t, table, func(n, ids *G.Node) (*G.Node, error) {
+				_, loss = tableGraph(t, table, func(n, ids *gorgonia.Node) (*gorgonia.Node, error) {
 					if emb == nil {
 						if emb, err = NewEmbedding(n); err != nil {
 							return nil, err
@@ -64,13 +64,13 @@ func TestEmbeddingGradient(t *testing.T) {
 				runs := 1
 				switch machine {
 				case "lisp":
-					run(t, G.NewLispMachine(loss.Graph()))
+					run(t, gorgonia.NewLispMachine(loss.Graph()))
 				case "tape":
 					grad(t, loss, emb.Lookups())
-					run(t, G.NewTapeMachine(loss.Graph()))
+					run(t, gorgonia.NewTapeMachine(loss.Graph()))
 				default: // gradients add up over runs
 					grad(t, loss, emb.Lookups())
-					vm := G.NewTapeMachine(loss.Graph(), G.BindDualValues(emb.Lookups()...))
+					vm := gorgonia.NewTapeMachine(loss.Graph(), gorgonia.BindDualValues(emb.Lookups()...))
 					for range 2 {
 						if err := vm.RunAll(); err != nil {
 							t.Fatal(err)
@@ -91,7 +91,7 @@ func TestEmbeddingGradient(t *testing.T) {
 }
 
 // compareRows expects factor times the dense gradient want.
-func compareRows(t *testing.T, emb *Embedding, want G.Value, factor float64) {
+func compareRows(t *testing.T, emb *Embedding, want gorgonia.Value, factor float64) {
 	t.Helper()
 	v, err := emb.Grad()
 	if err != nil {
@@ -114,14 +114,14 @@ func compareRows(t *testing.T, emb *Embedding, want G.Value, factor float64) {
 	}
 }
 
-func grad(t testing.TB, loss *G.Node, wrt G.Nodes) {
+func grad(t testing.TB, loss *gorgonia.Node, wrt gorgonia.Nodes) {
 	t.Helper()
 	if _, err := Grad(loss, wrt...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func run(t testing.TB, vm G.VM) {
+func run(t testing.TB, vm gorgonia.VM) {
 	t.Helper()
 	defer vm.Close()
 	if err := vm.RunAll(); err != nil {
@@ -130,15 +130,15 @@ func run(t testing.TB, vm G.VM) {
 }
 
 func TestEmbeddingErrors(t *testing.T) {
-	g := G.NewGraph()
-	table := G.NewMatrix(g, tensor.Float32, G.WithShape(4, 5), G.WithName("table"), G.WithValue(random(1, 4, 5)))
+	g := gorgonia.NewGraph()
+	table := gorgonia.NewMatrix(g, tensor.Float32, gorgonia.WithShape(4, 5), gorgonia.WithName("table"), gorgonia.WithValue(random(1, 4, 5)))
 	emb, err := NewEmbedding(table)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = emb.Grad()
 	wantError(t, err, ErrValue, "Embedding table has no look-up")
-	if _, err = emb.Lookup(G.NewVector(g, tensor.Int32, G.WithShape(3), G.WithName("ids"), G.WithValue(int32s([]int{3}, 1, 2, 1)))); err != nil {
+	if _, err = emb.Lookup(gorgonia.NewVector(g, tensor.Int32, gorgonia.WithShape(3), gorgonia.WithName("ids"), gorgonia.WithValue(int32s([]int{3}, 1, 2, 1)))); err != nil {
 		t.Fatal(err)
 	}
 	_, err = emb.Grad()

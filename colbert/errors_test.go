@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
 // node makes an input node of a fresh graph for a constructor that must refuse it.
-func node(g *G.ExprGraph, name string, dt tensor.Dtype, shape ...int) *G.Node {
-	return G.NewTensor(g, dt, len(shape), G.WithShape(shape...), G.WithName(name))
+func node(g *gorgonia.ExprGraph, name string, dt tensor.Dtype, shape ...int) *gorgonia.Node {
+	return gorgonia.NewTensor(g, dt, len(shape), gorgonia.WithShape(shape...), gorgonia.WithName(name))
 }
 
 func TestBuildErrors(t *testing.T) {
@@ -20,94 +20,107 @@ func TestBuildErrors(t *testing.T) {
 	for _, c := range []struct {
 		want  string
 		is    error
-		build func(g *G.ExprGraph) (*G.Node, error)
+		build func(g *gorgonia.ExprGraph) (*gorgonia.Node, error)
 	}{
-		{"Gather: table is nil", ErrValue, func(g *G.ExprGraph) (*G.Node, error) { return Gather(nil, node(g, "ids", i32, 2, 3)) }},
-		{"Gather: ids is nil", ErrValue, func(g *G.ExprGraph) (*G.Node, error) { return Gather(node(g, "table", f32, 4, 5), nil) }},
-		{"Gather: table is int32, want float32 or float64", ErrDtype, func(g *G.ExprGraph) (*G.Node, error) {
+		{"Gather: table is nil", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) { return Gather(nil, node(g, "ids", i32, 2, 3)) }},
+		{"Gather: ids is nil", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) { return Gather(node(g, "table", f32, 4, 5), nil) }},
+		{"Gather: table is int32, want float32 or float64", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Gather(node(g, "table", i32, 4, 5), node(g, "ids", i32, 2, 3))
 		}},
-		{"Gather: ids is int64, want int32", ErrDtype, func(g *G.ExprGraph) (*G.Node, error) {
+		{"Gather: ids is int64, want int32", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Gather(node(g, "table", f32, 4, 5), node(g, "ids", i64, 2, 3))
 		}},
-		{"Gather: ids has shape (2, 3, 4), want [B,T] or [N]", ErrShape, func(g *G.ExprGraph) (*G.Node, error) {
+		{"Gather: ids has shape (2, 3, 4), want [B,T] or [N]", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Gather(node(g, "table", f32, 4, 5), node(g, "ids", i32, 2, 3, 4))
 		}},
-		{"Gather: table has shape (4, 5, 6), want 2 dimensions", ErrShape, func(g *G.ExprGraph) (*G.Node, error) {
+		{"Gather: table has shape (4, 5, 6), want 2 dimensions", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Gather(node(g, "table", f32, 4, 5, 6), node(g, "ids", i32, 2, 3))
 		}},
-		{"NewEmbedding: table has shape (4), want [V,h]", ErrShape, func(g *G.ExprGraph) (*G.Node, error) {
+		{"NewEmbedding: table has shape (4), want [V,h]", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			_, err := NewEmbedding(node(g, "table", f32, 4))
 			return nil, err
 		}},
-		{"Linear: w is nil", ErrValue, func(g *G.ExprGraph) (*G.Node, error) { return Linear(node(g, "x", f32, 2, 3, 4), nil, nil) }},
-		{"Linear: w is float64, want float32", ErrDtype, func(g *G.ExprGraph) (*G.Node, error) {
+		{"Linear: w is nil", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+			return Linear(node(g, "x", f32, 2, 3, 4), nil, nil)
+		}},
+		{"Linear: w is float64, want float32", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Linear(node(g, "x", f32, 2, 3, 4), node(g, "w", f64, 4, 5), nil)
 		}},
-		{"Linear: x (2, 3, 4) has vectors of 4, w (5, 4) takes 5", ErrShape, func(g *G.ExprGraph) (*G.Node, error) {
+		{"Linear: x (2, 3, 4) has vectors of 4, w (5, 4) takes 5", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Linear(node(g, "x", f32, 2, 3, 4), node(g, "w", f32, 5, 4), nil)
 		}},
-		{"Linear: bias (4) does not fit w (4, 5), want [5]", ErrShape, func(g *G.ExprGraph) (*G.Node, error) {
+		{"Linear: bias (4) does not fit w (4, 5), want [5]", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Linear(node(g, "x", f32, 2, 3, 4), node(g, "w", f32, 4, 5), node(g, "bias", f32, 4))
 		}},
-		{"Linear: x has shape (4), want [B,T,h] or [N,h]", ErrShape, func(g *G.ExprGraph) (*G.Node, error) {
+		{"Linear: x has shape (4), want [B,T,h] or [N,h]", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Linear(node(g, "x", f32, 4), node(g, "w", f32, 4, 5), nil)
 		}},
-		{"L2Normalize: eps is 0, want a finite number above 0", ErrValue, func(g *G.ExprGraph) (*G.Node, error) { return L2Normalize(node(g, "x", f32, 2, 3, 4), 0) }},
-		{"L2Normalize: eps is NaN", ErrValue, func(g *G.ExprGraph) (*G.Node, error) { return L2Normalize(node(g, "x", f32, 2, 3, 4), math.NaN()) }},
-		{"L2Normalize: x is a scalar", ErrShape, func(g *G.ExprGraph) (*G.Node, error) { return L2Normalize(G.NewScalar(g, f32, G.WithName("x")), 1) }},
-		{"ScaleTokens: w has shape (2, 4), x (2, 3, 4) wants (2, 3)", ErrShape, func(g *G.ExprGraph) (*G.Node, error) {
+		{"L2Normalize: eps is 0, want a finite number above 0", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) { return L2Normalize(node(g, "x", f32, 2, 3, 4), 0) }},
+		{"L2Normalize: eps is NaN", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+			return L2Normalize(node(g, "x", f32, 2, 3, 4), math.NaN())
+		}},
+		{"L2Normalize: x is a scalar", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+			return L2Normalize(gorgonia.NewScalar(g, f32, gorgonia.WithName("x")), 1)
+		}},
+		{"ScaleTokens: w has shape (2, 4), x (2, 3, 4) wants (2, 3)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return ScaleTokens(node(g, "x", f32, 2, 3, 4), node(g, "w", f32, 2, 4))
 		}},
-		{"ScaleTokens: w has shape (2, 3, 4), x (2, 3, 4) wants (2, 3, 1)", ErrShape, func(g *G.ExprGraph) (*G.Node, error) {
+		{"ScaleTokens: w has shape (2, 3, 4), x (2, 3, 4) wants (2, 3, 1)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return ScaleTokens(node(g, "x", f32, 2, 3, 4), node(g, "w", f32, 2, 3, 4))
 		}},
-		{"ScaleTokens: w has shape (2), want 2 dimensions", ErrShape, func(g *G.ExprGraph) (*G.Node, error) {
+		{"ScaleTokens: w has shape (2), want 2 dimensions", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return ScaleTokens(node(g, "x", f32, 2, 3, 4), node(g, "w", f32, 2))
 		}},
-		{"InfoNCE: temperature is -1, want a finite number above 0", ErrValue, func(g *G.ExprGraph) (*G.Node, error) {
+		{"InfoNCE: temperature is -1, want a finite number above 0", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4, 4), InfoNCEConfig{Temperature: -1})
 		}},
-		{"InfoNCE: labels from 0 to 3 (offset 0, stride 1) are not all columns of scores (4, 3)", ErrShape, func(g *G.ExprGraph) (*G.Node, error) { return InfoNCE(node(g, "scores", f32, 4, 3), InfoNCEConfig{}) }},
-		{"InfoNCE: labels from 4 to 7 (offset 4, stride 1) are not all columns of scores (4, 7)", ErrShape, func(g *G.ExprGraph) (*G.Node, error) {
+		{"InfoNCE: labels from 0 to 3 (offset 0, stride 1) are not all columns of scores (4, 3)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+			return InfoNCE(node(g, "scores", f32, 4, 3), InfoNCEConfig{})
+		}},
+		{"InfoNCE: labels from 4 to 7 (offset 4, stride 1) are not all columns of scores (4, 7)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4, 7), InfoNCEConfig{Offset: 4})
 		}},
-		{"InfoNCE: labels has shape (3), scores (4, 7) wants (4)", ErrShape, func(g *G.ExprGraph) (*G.Node, error) {
+		{"InfoNCE: labels has shape (3), scores (4, 7) wants (4)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4, 7), InfoNCEConfig{Labels: node(g, "labels", i32, 3)})
 		}},
-		{"InfoNCE: labels is int64, want int32", ErrDtype, func(g *G.ExprGraph) (*G.Node, error) {
+		{"InfoNCE: labels is int64, want int32", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4, 7), InfoNCEConfig{Labels: node(g, "labels", i64, 4)})
 		}},
-		{"InfoNCE: weights is float64, want float32", ErrDtype, func(g *G.ExprGraph) (*G.Node, error) {
+		{"InfoNCE: weights is float64, want float32", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4, 7), InfoNCEConfig{Weights: node(g, "weights", f64, 4)})
 		}},
-		{"InfoNCE: exclude has shape (4, 4), scores (4, 7) wants (4, 7)", ErrShape, func(g *G.ExprGraph) (*G.Node, error) {
+		{"InfoNCE: exclude has shape (4, 4), scores (4, 7) wants (4, 7)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4, 7), InfoNCEConfig{Exclude: node(g, "exclude", tensor.Bool, 4, 4)})
 		}},
-		{"InfoNCE: exclude is string, want bool", ErrDtype, func(g *G.ExprGraph) (*G.Node, error) {
+		{"InfoNCE: exclude is string, want bool", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4, 7), InfoNCEConfig{Exclude: node(g, "exclude", tensor.String, 4, 7)})
 		}},
-		{"InfoNCE: scores has shape (4), want 2 dimensions", ErrShape, func(g *G.ExprGraph) (*G.Node, error) { return InfoNCE(node(g, "scores", f32, 4), InfoNCEConfig{}) }},
-		{"KLDistill: teacher is nil", ErrValue, func(g *G.ExprGraph) (*G.Node, error) {
+		{"InfoNCE: scores has shape (4), want 2 dimensions", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+			return InfoNCE(node(g, "scores", f32, 4), InfoNCEConfig{})
+		}},
+		{"KLDistill: teacher is nil", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return KLDistill(node(g, "scores", f32, 4, 7), nil, KLDistillConfig{})
 		}},
-		{"KLDistill: teacher has shape (4, 6), scores (4, 7)", ErrShape, func(g *G.ExprGraph) (*G.Node, error) {
+		{"KLDistill: teacher has shape (4, 6), scores (4, 7)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return KLDistill(node(g, "scores", f32, 4, 7), node(g, "teacher", f32, 4, 6), KLDistillConfig{})
 		}},
-		{"KLDistill: temperature is +Inf", ErrValue, func(g *G.ExprGraph) (*G.Node, error) {
+		{"KLDistill: temperature is +Inf", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return KLDistill(node(g, "scores", f32, 4, 7), node(g, "teacher", f32, 4, 7), KLDistillConfig{Temperature: math.Inf(1)})
 		}},
-		{"KLDistill: mask has shape (7), want 2 dimensions", ErrShape, func(g *G.ExprGraph) (*G.Node, error) {
+		{"KLDistill: mask has shape (7), want 2 dimensions", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return KLDistill(node(g, "scores", f32, 4, 7), node(g, "teacher", f32, 4, 7), KLDistillConfig{Mask: node(g, "mask", i32, 7)})
 		}},
-		{"Grad: loss has shape (4, 4), want a scalar", ErrShape, func(g *G.ExprGraph) (*G.Node, error) { _, err := Grad(node(g, "scores", f32, 4, 4)); return nil, err }},
-		{"Grad: node 0 of wrt is nil", ErrValue, func(g *G.ExprGraph) (*G.Node, error) {
-			_, err := Grad(G.NewScalar(g, f32, G.WithName("loss")), nil)
+		{"Grad: loss has shape (4, 4), want a scalar", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+			_, err := Grad(node(g, "scores", f32, 4, 4))
+			return nil, err
+		}},
+		{"Grad: node 0 of wrt is nil", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+			_, err := Grad(gorgonia.NewScalar(g, f32, gorgonia.WithName("loss")), nil)
 			return nil, err
 		}},
 	} {
 		t.Run(c.want, func(t *testing.T) {
-			_, err := c.build(G.NewGraph())
+			_, err := c.build(gorgonia.NewGraph())
 			wantError(t, err, c.is, c.want)
 		})
 	}
@@ -121,22 +134,22 @@ func TestRunErrors(t *testing.T) {
 		fixture fixture
 	}{
 		{"Gather: ids[1 2] is 4, want 0 ≤ id < 4 (rows of the table)", fixture{"", []input{{normalOf(1, 4, 5), true}, {int32s([]int{2, 3}, 0, 1, 2, 3, 0, 4), false}},
-			func(in G.Nodes) (*G.Node, error) { return Gather(in[0], in[1]) }}},
+			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return Gather(in[0], in[1]) }}},
 		{"Gather: ids[1] is -1, want 0 ≤ id < 4 (rows of the table)", fixture{"", []input{{normalOf(1, 4, 5), true}, {int32s([]int{2}, 0, -1), false}},
-			func(in G.Nodes) (*G.Node, error) { return Gather(in[0], in[1]) }}},
+			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return Gather(in[0], in[1]) }}},
 		{"InfoNCE: label of row 1 is 3, want -1 (none) or a column of scores (2, 3)", fixture{"", []input{scores(), {int32s([]int{2}, 0, 3), false}},
-			func(in G.Nodes) (*G.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Labels: in[1]}) }}},
+			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Labels: in[1]}) }}},
 		{"InfoNCE: label of row 0 is -2", fixture{"", []input{scores(), {int32s([]int{2}, -2, 0), false}},
-			func(in G.Nodes) (*G.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Labels: in[1]}) }}},
+			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Labels: in[1]}) }}},
 		{"InfoNCE: weight of row 1 is -1, want a finite number ≥ 0", fixture{"", []input{scores(), {floats([]int{2}, 1, -1), false}},
-			func(in G.Nodes) (*G.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Weights: in[1]}) }}},
+			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Weights: in[1]}) }}},
 		{"InfoNCE: weight of row 0 is NaN", fixture{"", []input{scores(), {floats([]int{2}, math.NaN(), 1), false}},
-			func(in G.Nodes) (*G.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Weights: in[1]}) }}},
+			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Weights: in[1]}) }}},
 	} {
 		t.Run(c.want, func(t *testing.T) {
-			for name, machine := range map[string]func(*G.ExprGraph) G.VM{
-				"tape": func(g *G.ExprGraph) G.VM { return G.NewTapeMachine(g) },
-				"lisp": func(g *G.ExprGraph) G.VM { return G.NewLispMachine(g, G.ExecuteFwdOnly()) },
+			for name, machine := range map[string]func(*gorgonia.ExprGraph) gorgonia.VM{
+				"tape": func(g *gorgonia.ExprGraph) gorgonia.VM { return gorgonia.NewTapeMachine(g) },
+				"lisp": func(g *gorgonia.ExprGraph) gorgonia.VM { return gorgonia.NewLispMachine(g, gorgonia.ExecuteFwdOnly()) },
 			} {
 				g, _, _ := c.fixture.graph(t, c.fixture.inputs)
 				vm := machine(g)
@@ -159,18 +172,18 @@ func TestDoChecksAgain(t *testing.T) {
 	for _, c := range []struct {
 		want string
 		is   error
-		op   G.Op
-		in   []G.Value
+		op   gorgonia.Op
+		in   []gorgonia.Value
 	}{
-		{"Linear has 1 inputs, want 2", ErrShape, lin, []G.Value{x}},
-		{"Linear: input 1 has no value", ErrValue, lin, []G.Value{x, nil}},
-		{"Linear: w has shape (4), want 2 dimensions", ErrShape, lin, []G.Value{x, normalOf(2, 4)}},
-		{"Linear: w is float32, want float64", ErrDtype, lin, []G.Value{x, random(1, 4, 5)}},
-		{"Linear: x (3, 4) has vectors of 4, w (3, 5) takes 3", ErrShape, lin, []G.Value{x, normalOf(2, 3, 5)}},
-		{"upstream gradient has shape (3, 4), want (3, 5)", ErrShape, grad, []G.Value{x, w, normalOf(3, 3, 4)}},
-		{"upstream gradient is float32, want float64", ErrDtype, grad, []G.Value{x, w, random(3, 3, 5)}},
-		{"no upstream gradient", ErrValue, grad, []G.Value{x, w, nil}},
-		{"∇Linear.x has 2 inputs, want 3", ErrShape, grad, []G.Value{x, w}},
+		{"Linear has 1 inputs, want 2", ErrShape, lin, []gorgonia.Value{x}},
+		{"Linear: input 1 has no value", ErrValue, lin, []gorgonia.Value{x, nil}},
+		{"Linear: w has shape (4), want 2 dimensions", ErrShape, lin, []gorgonia.Value{x, normalOf(2, 4)}},
+		{"Linear: w is float32, want float64", ErrDtype, lin, []gorgonia.Value{x, random(1, 4, 5)}},
+		{"Linear: x (3, 4) has vectors of 4, w (3, 5) takes 3", ErrShape, lin, []gorgonia.Value{x, normalOf(2, 3, 5)}},
+		{"upstream gradient has shape (3, 4), want (3, 5)", ErrShape, grad, []gorgonia.Value{x, w, normalOf(3, 3, 4)}},
+		{"upstream gradient is float32, want float64", ErrDtype, grad, []gorgonia.Value{x, w, random(3, 3, 5)}},
+		{"no upstream gradient", ErrValue, grad, []gorgonia.Value{x, w, nil}},
+		{"∇Linear.x has 2 inputs, want 3", ErrShape, grad, []gorgonia.Value{x, w}},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			v, err := c.op.Do(c.in...)

@@ -3,47 +3,50 @@ package colbert
 import (
 	"fmt"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
 // maskNode returns an error unless n can be a mask: bool or numbers.
-func maskNode(op, name string, n *G.Node) error {
+func maskNode(op, name string, n *gorgonia.Node) error {
 	if _, err := flags(tensor.New(tensor.Of(n.Dtype()), tensor.WithShape(1))); err != nil {
 		return fmt.Errorf("%w: %s: %s is %v, want bool, an integer or a float", ErrDtype, op, name, n.Dtype())
 	}
 	return nil
 }
 
-// flags returns the elements of a mask: true where they are not 0.
+// flags returns the elements of a mask: 1 is true, 0 is false, any other number is an error.
 func flags(d *tensor.Dense) ([]bool, error) {
 	switch d.Dtype() {
 	case tensor.Bool:
 		return d.Bools(), nil
 	case tensor.Int:
-		return nonzero(d.Ints()), nil
+		return zeroOne(d.Shape(), d.Ints())
 	case tensor.Int8:
-		return nonzero(d.Int8s()), nil
+		return zeroOne(d.Shape(), d.Int8s())
 	case tensor.Int16:
-		return nonzero(d.Int16s()), nil
+		return zeroOne(d.Shape(), d.Int16s())
 	case tensor.Int32:
-		return nonzero(d.Int32s()), nil
+		return zeroOne(d.Shape(), d.Int32s())
 	case tensor.Int64:
-		return nonzero(d.Int64s()), nil
+		return zeroOne(d.Shape(), d.Int64s())
 	case tensor.Uint8:
-		return nonzero(d.Uint8s()), nil
+		return zeroOne(d.Shape(), d.Uint8s())
 	case tensor.Float32:
-		return nonzero(d.Float32s()), nil
+		return zeroOne(d.Shape(), d.Float32s())
 	case tensor.Float64:
-		return nonzero(d.Float64s()), nil
+		return zeroOne(d.Shape(), d.Float64s())
 	}
 	return nil, fmt.Errorf("%w: mask is %v, want bool, an integer or a float", ErrDtype, d.Dtype())
 }
 
-func nonzero[E int | int8 | int16 | int32 | int64 | uint8 | float32 | float64](x []E) []bool {
+func zeroOne[E int | int8 | int16 | int32 | int64 | uint8 | float32 | float64](shape tensor.Shape, x []E) ([]bool, error) {
 	out := make([]bool, len(x))
 	for i, v := range x {
-		out[i] = v != 0
+		if v != 0 && v != 1 {
+			return nil, fmt.Errorf("%w: mask%v is %v, want 0 or 1", ErrValue, position(i, shape), v)
+		}
+		out[i] = v == 1
 	}
-	return out
+	return out, nil
 }

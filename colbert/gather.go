@@ -3,7 +3,7 @@ package colbert
 import (
 	"fmt"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -18,9 +18,9 @@ import (
 // The gradient of the table is a dense [V,h] tensor: each row is the sum of the upstream rows that chose it, in the
 // order of ids, and 0 where no id did. A table of which a batch touches few rows trains far cheaper as an [Embedding].
 // An id out of range is an error that names it, its position and V.
-func Gather(table, ids *G.Node) (*G.Node, error) { return gatherNode(table, ids, false) }
+func Gather(table, ids *gorgonia.Node) (*gorgonia.Node, error) { return gatherNode(table, ids, false) }
 
-func gatherNode(table, ids *G.Node, frozen bool) (*G.Node, error) {
+func gatherNode(table, ids *gorgonia.Node, frozen bool) (*gorgonia.Node, error) {
 	if err := floatNode("Gather", "table", table); err != nil {
 		return nil, err
 	}

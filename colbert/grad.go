@@ -3,13 +3,13 @@ package colbert
 import (
 	"fmt"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
 // Grad adds the gradients of a scalar loss by the nodes wrt to the graph, as gorgonia.Grad does, but the nodes need not
 // be inputs: they may be what an [Embedding] has looked up. Like there, one call serves one graph.
-func Grad(loss *G.Node, wrt ...*G.Node) (_ G.Nodes, err error) {
+func Grad(loss *gorgonia.Node, wrt ...*gorgonia.Node) (_ gorgonia.Nodes, err error) {
 	defer recoverInto("Grad", &err)
 	if err := floatNode("Grad", "loss", loss); err != nil {
 		return nil, err
@@ -26,6 +26,6 @@ func Grad(loss *G.Node, wrt ...*G.Node) (_ G.Nodes, err error) {
 	if loss.Dtype() == tensor.Float32 {
 		one = float32(1)
 	}
-	upstream := loss.Graph().AddNode(G.NewConstant(one))
-	return G.Backpropagate(G.Nodes{loss}, G.Nodes{upstream}, wrt)
+	upstream := loss.Graph().AddNode(gorgonia.NewConstant(one))
+	return gorgonia.Backpropagate(gorgonia.Nodes{loss}, gorgonia.Nodes{upstream}, wrt)
 }

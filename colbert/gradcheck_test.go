@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/diff/fd"
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -21,17 +21,17 @@ type input struct {
 type fixture struct {
 	name   string
 	inputs []input
-	build  func(in G.Nodes) (*G.Node, error)
+	build  func(in gorgonia.Nodes) (*gorgonia.Node, error)
 }
 
 // graph builds the op of f over the given values. Nothing but the op is in it.
-func (f fixture) graph(t testing.TB, inputs []input) (*G.ExprGraph, G.Nodes, *G.Node) {
+func (f fixture) graph(t testing.TB, inputs []input) (*gorgonia.ExprGraph, gorgonia.Nodes, *gorgonia.Node) {
 	t.Helper()
-	g := G.NewGraph()
-	nodes := make(G.Nodes, len(inputs))
+	g := gorgonia.NewGraph()
+	nodes := make(gorgonia.Nodes, len(inputs))
 	for i, in := range inputs {
 		shape := in.value.Shape()
-		nodes[i] = G.NewTensor(g, in.value.Dtype(), shape.Dims(), G.WithShape(shape...), G.WithName(fmt.Sprint("in", i)), G.WithValue(in.value))
+		nodes[i] = gorgonia.NewTensor(g, in.value.Dtype(), shape.Dims(), gorgonia.WithShape(shape...), gorgonia.WithName(fmt.Sprint("in", i)), gorgonia.WithValue(in.value))
 	}
 	out, err := f.build(nodes)
 	if err != nil {
@@ -44,9 +44,9 @@ func (f fixture) graph(t testing.TB, inputs []input) (*G.ExprGraph, G.Nodes, *G.
 func (f fixture) forward(t testing.TB, inputs []input) []float64 {
 	t.Helper()
 	g, _, out := f.graph(t, inputs)
-	var v G.Value
-	G.Read(out, &v)
-	vm := G.NewTapeMachine(g)
+	var v gorgonia.Value
+	gorgonia.Read(out, &v)
+	vm := gorgonia.NewTapeMachine(g)
 	defer vm.Close()
 	if err := vm.RunAll(); err != nil {
 		t.Fatalf("%s: %v", f.name, err)
@@ -55,22 +55,22 @@ func (f fixture) forward(t testing.TB, inputs []input) []float64 {
 }
 
 // loss appends Σ weight·out to the graph, so that no two elements of out have the same upstream gradient.
-func weighted(t testing.TB, g *G.ExprGraph, out *G.Node, weight []float64) *G.Node {
+func weighted(t testing.TB, g *gorgonia.ExprGraph, out *gorgonia.Node, weight []float64) *gorgonia.Node {
 	t.Helper()
 	if out.IsScalar() {
-		c := G.NewScalar(g, out.Dtype(), G.WithName("weight"), G.WithValue(scalarOf(out.Dtype(), weight[0])))
-		return G.Must(G.HadamardProd(out, c))
+		c := gorgonia.NewScalar(g, out.Dtype(), gorgonia.WithName("weight"), gorgonia.WithValue(scalarOf(out.Dtype(), weight[0])))
+		return gorgonia.Must(gorgonia.HadamardProd(out, c))
 	}
 	w := cast(tensor.New(tensor.WithShape(out.Shape()...), tensor.WithBacking(append([]float64{}, weight...))), out.Dtype())
-	n := G.NewTensor(g, out.Dtype(), out.Dims(), G.WithShape(out.Shape()...), G.WithName("weight"), G.WithValue(w))
-	return G.Must(G.Sum(G.Must(G.HadamardProd(out, n))))
+	n := gorgonia.NewTensor(g, out.Dtype(), out.Dims(), gorgonia.WithShape(out.Shape()...), gorgonia.WithName("weight"), gorgonia.WithValue(w))
+	return gorgonia.Must(gorgonia.Sum(gorgonia.Must(gorgonia.HadamardProd(out, n))))
 }
 
-func scalarOf(dt tensor.Dtype, x float64) G.Value {
+func scalarOf(dt tensor.Dtype, x float64) gorgonia.Value {
 	if dt == tensor.Float32 {
-		return G.NewF32(float32(x))
+		return gorgonia.NewF32(float32(x))
 	}
-	return G.NewF64(x)
+	return gorgonia.NewF64(x)
 }
 
 // gradients returns the gradient of Σ weight·out by every differentiable input; nil for the others.
@@ -78,20 +78,20 @@ func (f fixture) gradients(t testing.TB, machine string, inputs []input, weight 
 	t.Helper()
 	g, nodes, out := f.graph(t, inputs)
 	loss := weighted(t, g, out, weight)
-	var wrt G.Nodes
+	var wrt gorgonia.Nodes
 	for i, in := range inputs {
 		if in.diff {
 			wrt = append(wrt, nodes[i])
 		}
 	}
-	var vm G.VM
+	var vm gorgonia.VM
 	if machine == "tape" {
-		if _, err := G.Grad(loss, wrt...); err != nil {
+		if _, err := gorgonia.Grad(loss, wrt...); err != nil {
 			t.Fatalf("%s: %v", f.name, err)
 		}
-		vm = G.NewTapeMachine(g)
+		vm = gorgonia.NewTapeMachine(g)
 	} else {
-		vm = G.NewLispMachine(g)
+		vm = gorgonia.NewLispMachine(g)
 	}
 	defer vm.Close()
 	if err := vm.RunAll(); err != nil {
@@ -111,7 +111,7 @@ func (f fixture) gradients(t testing.TB, machine string, inputs []input, weight 
 }
 
 // float64s copies the elements of a float value.
-func float64s(v G.Value) []float64 {
+func float64s(v gorgonia.Value) []float64 {
 	switch d := v.Data().(type) {
 	case float32:
 		return []float64{float64(d)}

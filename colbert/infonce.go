@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -21,12 +21,12 @@ type InfoNCEConfig struct {
 	Symmetric bool
 	// Labels [Bq], int32, is the column of the label of each row, in place of Offset and Stride; -1 for none: the
 	// row does not count.
-	Labels *G.Node
+	Labels *gorgonia.Node
 	// Weights [Bq], dtype of scores, ≥ 0, is how much each row counts: 0 for the padding of a batch that is not full.
-	Weights *G.Node
-	// Exclude [Bq,Bd], bool or numbers, marks documents that are no negatives of a query although they are not its
+	Weights *gorgonia.Node
+	// Exclude [Bq,Bd], a mask, marks documents that are no negatives of a query although they are not its
 	// label: a second positive, or a copy of it. Marked entries leave the denominator; a marked label stays.
-	Exclude *G.Node
+	Exclude *gorgonia.Node
 }
 
 // InfoNCE is the contrastive loss of a matrix of scores, the mean over rows of the cross entropy against the label.
@@ -44,7 +44,7 @@ type InfoNCEConfig struct {
 //
 // With Symmetric a row's second term is the cross entropy of its label's column against the row, over all rows that
 // count and are not excluded from it.
-func InfoNCE(scores *G.Node, cfg InfoNCEConfig) (*G.Node, error) {
+func InfoNCE(scores *gorgonia.Node, cfg InfoNCEConfig) (*gorgonia.Node, error) {
 	if err := floatNode("InfoNCE", "scores", scores); err != nil {
 		return nil, err
 	}
@@ -71,9 +71,9 @@ func InfoNCE(scores *G.Node, cfg InfoNCEConfig) (*G.Node, error) {
 	return infoNCENode[float64](scores, cfg)
 }
 
-func infoNCENode[T Float](scores *G.Node, cfg InfoNCEConfig) (*G.Node, error) {
+func infoNCENode[T Float](scores *gorgonia.Node, cfg InfoNCEConfig) (*gorgonia.Node, error) {
 	k := infoNCE[T]{temperature: cfg.Temperature, offset: cfg.Offset, stride: cfg.Stride, symmetric: cfg.Symmetric}
-	nodes := G.Nodes{scores}
+	nodes := gorgonia.Nodes{scores}
 	if cfg.Labels != nil {
 		k.labelled = true
 		nodes = append(nodes, cfg.Labels)

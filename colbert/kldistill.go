@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -13,8 +13,8 @@ import (
 type KLDistillConfig struct {
 	// Temperature divides the student's scores; 0 means 1. Divide the teacher's before, if they need it.
 	Temperature float64
-	// Mask [Bq,C], bool or numbers, is true where a query has a candidate. Nil: everywhere.
-	Mask *G.Node
+	// Mask [Bq,C], a mask, is true where a query has a candidate. Nil: everywhere.
+	Mask *gorgonia.Node
 }
 
 // KLDistill is the distance of a student's scores from a teacher's over the candidates of each query.
@@ -29,7 +29,7 @@ type KLDistillConfig struct {
 // the loss is 0. A candidate that the teacher scores -Inf has p = 0 and adds nothing; one that only the student scores
 // -Inf makes the loss +Inf. NaN, and a row that the student scores -Inf throughout, make the loss NaN. The teacher has
 // no gradient. Sums are in float64, with the largest score taken off.
-func KLDistill(scores, teacher *G.Node, cfg KLDistillConfig) (*G.Node, error) {
+func KLDistill(scores, teacher *gorgonia.Node, cfg KLDistillConfig) (*gorgonia.Node, error) {
 	if err := floatNode("KLDistill", "scores", scores); err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func KLDistill(scores, teacher *G.Node, cfg KLDistillConfig) (*G.Node, error) {
 	if err := checkTemperature("KLDistill", cfg.Temperature); err != nil {
 		return nil, err
 	}
-	nodes := G.Nodes{scores, teacher}
+	nodes := gorgonia.Nodes{scores, teacher}
 	var mask tensor.Dtype
 	if cfg.Mask != nil {
 		if err := maskNode("KLDistill", "mask", cfg.Mask); err != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -17,7 +17,7 @@ import (
 // Vectors longer than eps come out exactly normalised. At or below eps the divisor is the constant eps, so a zero
 // vector gives zero; its gradient is defined as 0 as well, so that padding never moves a weight (the formula would
 // give g/eps). Lengths are summed in float64. A vector with a NaN comes out NaN and leaves the others alone.
-func L2Normalize(x *G.Node, eps float64) (*G.Node, error) {
+func L2Normalize(x *gorgonia.Node, eps float64) (*gorgonia.Node, error) {
 	if err := floatNode("L2Normalize", "x", x); err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"gonum.org/v1/gonum/blas"
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -18,7 +18,7 @@ import (
 //	out  [B,T,dim] or [N,dim]
 //
 // Products go through the BLAS of gorgonia.WhichBLAS in blocks of rows of a fixed size, spread over the cores.
-func Linear(x, w, bias *G.Node) (*G.Node, error) {
+func Linear(x, w, bias *gorgonia.Node) (*gorgonia.Node, error) {
 	if err := floatNode("Linear", "x", x); err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func Linear(x, w, bias *G.Node) (*G.Node, error) {
 	if n := x.Dims(); n != 2 && n != 3 {
 		return nil, fmt.Errorf("%w: Linear: x has shape %v, want [B,T,h] or [N,h]", ErrShape, x.Shape())
 	}
-	nodes := G.Nodes{x, w}
+	nodes := gorgonia.Nodes{x, w}
 	if bias != nil {
 		nodes = append(nodes, bias)
 	}
@@ -115,8 +115,8 @@ func (k linear[T]) backward(i int, in []*tensor.Dense, g, out []T) error {
 func gemm[T Float](ta, tb blas.Transpose, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int) {
 	switch a := any(a).(type) {
 	case []float32:
-		G.WhichBLAS().Sgemm(ta, tb, m, n, k, 1, a, lda, any(b).([]float32), ldb, 1, any(c).([]float32), ldc)
+		gorgonia.WhichBLAS().Sgemm(ta, tb, m, n, k, 1, a, lda, any(b).([]float32), ldb, 1, any(c).([]float32), ldc)
 	case []float64:
-		G.WhichBLAS().Dgemm(ta, tb, m, n, k, 1, a, lda, any(b).([]float64), ldb, 1, any(c).([]float64), ldc)
+		gorgonia.WhichBLAS().Dgemm(ta, tb, m, n, k, 1, a, lda, any(b).([]float64), ldb, 1, any(c).([]float64), ldc)
 	}
 }

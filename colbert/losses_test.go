@@ -2,17 +2,18 @@ package colbert
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"slices"
 	"testing"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
 // lossAndGradient runs a loss and its gradient by input 0 on a TapeMachine.
-func lossAndGradient(t *testing.T, inputs []input, build func(in G.Nodes) (*G.Node, error)) (float64, []float64) {
+func lossAndGradient(t *testing.T, inputs []input, build func(in gorgonia.Nodes) (*gorgonia.Node, error)) (float64, []float64) {
 	t.Helper()
 	f := fixture{t.Name(), inputs, build}
 	return f.forward(t, inputs)[0], f.gradients(t, "tape", inputs, []float64{1})[0]
@@ -47,7 +48,7 @@ func TestInfoNCECase(t *testing.T) {
 	labels := input{int32s([]int{len(c.Options.Loss.Labels)}, c.Options.Loss.Labels...), false}
 	for _, dt := range []tensor.Dtype{tensor.Float32, tensor.Float64} {
 		scores := input{cast(floats(c.Expect.Scores.Shape, c.Expect.Scores.Data...), dt), true}
-		loss, ds := lossAndGradient(t, []input{scores, labels}, func(in G.Nodes) (*G.Node, error) {
+		loss, ds := lossAndGradient(t, []input{scores, labels}, func(in gorgonia.Nodes) (*gorgonia.Node, error) {
 			return InfoNCE(in[0], InfoNCEConfig{Temperature: c.Options.Loss.Temperature, Labels: in[1]})
 		})
 		if !close(loss, c.Expect.Loss, 1e-5) {
@@ -91,7 +92,7 @@ func TestInfoNCEEdges(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inputs := []input{{floats([]int{2, 2}, c.scores...), true}, {int32s([]int{2}, c.labels...), false}, {floats([]int{2}, c.weights...), false}}
 			k := infoNCE[float64]{temperature: 1, stride: 1, labelled: true, weighted: true}
-			values := []G.Value{inputs[0].value, inputs[1].value, inputs[2].value}
+			values := []gorgonia.Value{inputs[0].value, inputs[1].value, inputs[2].value}
 			loss, err := evaluate(k, values)
 			if err != nil {
 				t.Fatal(err)
@@ -99,7 +100,7 @@ func TestInfoNCEEdges(t *testing.T) {
 			if got := float64s(loss)[0]; !same(got, c.loss) {
 				t.Errorf("loss %v, want %v", got, c.loss)
 			}
-			grad, err := differentiate(k, 0, values, G.NewF64(1))
+			grad, err := differentiate(k, 0, values, gorgonia.NewF64(1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +122,7 @@ func same(a, b float64) bool {
 func TestInfoNCEExclude(t *testing.T) {
 	exclude := tensor.New(tensor.WithShape(2, 3), tensor.WithBacking([]bool{true, false, true, false, true, false}))
 	loss, ds := lossAndGradient(t, []input{{floats([]int{2, 3}, 1, 2, 1e9, 4, 5, 6), true}, {exclude, false}},
-		func(in G.Nodes) (*G.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Exclude: in[1]}) })
+		func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Exclude: in[1]}) })
 	want := (math.Log(1+math.Exp(1)) + math.Log(1+math.Exp(-1)+math.Exp(1))) / 2
 	if !close(loss, want, 1e-14) {
 		t.Errorf("loss %v, want %v", loss, want)
@@ -140,8 +141,8 @@ func TestInfoNCESymmetric(t *testing.T) {
 			xt.Float64s()[j*5+i] = x.Float64s()[i*5+j]
 		}
 	}
-	infonce := func(symmetric bool) func(in G.Nodes) (*G.Node, error) {
-		return func(in G.Nodes) (*G.Node, error) {
+	infonce := func(symmetric bool) func(in gorgonia.Nodes) (*gorgonia.Node, error) {
+		return func(in gorgonia.Nodes) (*gorgonia.Node, error) {
 			return InfoNCE(in[0], InfoNCEConfig{Temperature: 0.3, Symmetric: symmetric})
 		}
 	}
@@ -156,7 +157,7 @@ func TestInfoNCESymmetric(t *testing.T) {
 // TestInfoNCEOfOnePair: nothing to choose from, at any temperature.
 func TestInfoNCEOfOnePair(t *testing.T) {
 	for _, symmetric := range []bool{false, true} {
-		loss, ds := lossAndGradient(t, []input{{floats([]int{1, 1}, 37), true}}, func(in G.Nodes) (*G.Node, error) {
+		loss, ds := lossAndGradient(t, []input{{floats([]int{1, 1}, 37), true}}, func(in gorgonia.Nodes) (*gorgonia.Node, error) {
 			return InfoNCE(in[0], InfoNCEConfig{Temperature: 0.02, Symmetric: symmetric})
 		})
 		if loss != 0 || ds[0] != 0 {
@@ -189,7 +190,7 @@ func TestKLDistillEdges(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := klDistill[float64]{temperature: 1, masked: true, mask: tensor.Bool}
-			values := []G.Value{floats([]int{2, 2}, c.scores...), floats([]int{2, 2}, c.teacher...),
+			values := []gorgonia.Value{floats([]int{2, 2}, c.scores...), floats([]int{2, 2}, c.teacher...),
 				tensor.New(tensor.WithShape(2, 2), tensor.WithBacking(c.mask))}
 			loss, err := evaluate(k, values)
 			if err != nil {
@@ -198,7 +199,7 @@ func TestKLDistillEdges(t *testing.T) {
 			if got := float64s(loss)[0]; !same(got, c.loss) {
 				t.Errorf("loss %v, want %v", got, c.loss)
 			}
-			grad, err := differentiate(k, 0, values, G.NewF64(1))
+			grad, err := differentiate(k, 0, values, gorgonia.NewF64(1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -211,17 +212,21 @@ func TestKLDistillEdges(t *testing.T) {
 	}
 }
 
-// TestMaskDtypes: a mask means the same in every dtype it can have.
+// TestMaskDtypes: a mask means the same in every dtype it can have, and holds nothing but 0 and 1.
 func TestMaskDtypes(t *testing.T) {
 	want := []bool{true, false, true, true}
 	for _, mask := range []any{
-		[]bool{true, false, true, true}, []int{1, 0, 1, -1}, []int8{1, 0, 1, 2}, []int16{1, 0, 1, 2}, []int32{1, 0, 1, 2},
-		[]int64{1, 0, 1, 2}, []uint8{1, 0, 1, 2}, []float32{1, 0, 1, 0.5}, []float64{1, 0, 1, 0.5},
+		[]bool{true, false, true, true}, []int{1, 0, 1, 1}, []int8{1, 0, 1, 1}, []int16{1, 0, 1, 1}, []int32{1, 0, 1, 1},
+		[]int64{1, 0, 1, 1}, []uint8{1, 0, 1, 1}, []float32{1, 0, 1, 1}, []float64{1, 0, 1, 1},
 	} {
 		got, err := flags(tensor.New(tensor.WithShape(2, 2), tensor.WithBacking(mask)))
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%T: %v, %v, want %v", mask, got, err, want)
 		}
+	}
+	for _, x := range []float64{0.5, -1, 2, math.NaN()} {
+		_, err := flags(floats([]int{2, 2}, 1, 0, x, 1))
+		wantError(t, err, ErrValue, fmt.Sprintf("mask[1 0] is %v, want 0 or 1", x))
 	}
 }
 
@@ -231,11 +236,11 @@ func TestL2NormalizeEpsilon(t *testing.T) {
 	k := l2normalize[float64]{dims: 2, eps: 1e-3}
 	x := floats([]int{5, 2}, 0, 0, 3e-4, 4e-4, 3, 4, nan, 1, -0.6, 0.8)
 	g := floats([]int{5, 2}, 1, 1, 1, 1, 5, 0, 1, 1, 0, 0)
-	y, err := evaluate(k, []G.Value{x})
+	y, err := evaluate(k, []gorgonia.Value{x})
 	if err != nil {
 		t.Fatal(err)
 	}
-	dx, err := differentiate(k, 0, []G.Value{x}, g)
+	dx, err := differentiate(k, 0, []gorgonia.Value{x}, g)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"hash/fnv"
 
 	"github.com/chewxy/hm"
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -39,7 +39,7 @@ type operand struct {
 }
 
 // apply checks nodes against k and puts the op into their graph.
-func apply[T Float](k kernel[T], nodes ...*G.Node) (*G.Node, error) {
+func apply[T Float](k kernel[T], nodes ...*gorgonia.Node) (*gorgonia.Node, error) {
 	shapes := make([]tensor.Shape, len(nodes))
 	for i, n := range nodes {
 		shapes[i] = n.Shape()
@@ -47,7 +47,7 @@ func apply[T Float](k kernel[T], nodes ...*G.Node) (*G.Node, error) {
 	if _, err := check(k, shapes, func(i int) tensor.Dtype { return nodes[i].Dtype() }); err != nil {
 		return nil, err
 	}
-	return G.ApplyOp(&op[T]{k}, nodes...)
+	return gorgonia.ApplyOp(&op[T]{k}, nodes...)
 }
 
 // check holds the inputs' ranks, dtypes and shapes against k and returns the shape of the result.
@@ -68,7 +68,7 @@ func check[T Float](k kernel[T], shapes []tensor.Shape, dtype func(i int) tensor
 }
 
 // evaluate reads the inputs, checks them, and runs k forward.
-func evaluate[T Float](k kernel[T], values []G.Value) (_ G.Value, err error) {
+func evaluate[T Float](k kernel[T], values []gorgonia.Value) (_ gorgonia.Value, err error) {
 	defer recoverInto(k.name(), &err)
 	in, shape, err := inputs(k, values)
 	if err != nil {
@@ -82,7 +82,7 @@ func evaluate[T Float](k kernel[T], values []G.Value) (_ G.Value, err error) {
 }
 
 // differentiate reads the inputs and the upstream gradient, checks them, and returns the gradient of input i.
-func differentiate[T Float](k kernel[T], i int, values []G.Value, upstream G.Value) (_ *tensor.Dense, err error) {
+func differentiate[T Float](k kernel[T], i int, values []gorgonia.Value, upstream gorgonia.Value) (_ *tensor.Dense, err error) {
 	defer recoverInto(k.name(), &err)
 	in, shape, err := inputs(k, values)
 	if err != nil {
@@ -100,7 +100,7 @@ func differentiate[T Float](k kernel[T], i int, values []G.Value, upstream G.Val
 }
 
 // inputs returns values as dense row-major tensors that fit k, and the shape of the result.
-func inputs[T Float](k kernel[T], values []G.Value) ([]*tensor.Dense, tensor.Shape, error) {
+func inputs[T Float](k kernel[T], values []gorgonia.Value) ([]*tensor.Dense, tensor.Shape, error) {
 	in := make([]*tensor.Dense, len(values))
 	shapes := make([]tensor.Shape, len(values))
 	for i, v := range values {
@@ -136,7 +136,7 @@ func typeOf(dims int, dtype tensor.Dtype) hm.Type {
 	if dims == 0 {
 		return dtype
 	}
-	return G.TensorType{Dims: dims, Of: dtype}
+	return gorgonia.TensorType{Dims: dims, Of: dtype}
 }
 
 // recoverInto turns a panic into an error: on a goroutine of the VM it would end the process.

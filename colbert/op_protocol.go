@@ -5,7 +5,7 @@ import (
 	"hash"
 
 	"github.com/chewxy/hm"
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -16,15 +16,15 @@ func (o *op[T]) Arity() int { return len(o.operands()) }
 
 func (o *op[T]) Type() hm.Type { return signature[T](o.operands(), o.rank()) }
 
-func (o *op[T]) InferShape(in ...G.DimSizer) (tensor.Shape, error) {
-	shapes, err := G.DimSizersToShapes(in)
+func (o *op[T]) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
+	shapes, err := gorgonia.DimSizersToShapes(in)
 	if err != nil {
 		return nil, err
 	}
 	return o.output(shapes)
 }
 
-func (o *op[T]) Do(in ...G.Value) (G.Value, error) { return evaluate(o.kernel, in) }
+func (o *op[T]) Do(in ...gorgonia.Value) (gorgonia.Value, error) { return evaluate(o.kernel, in) }
 
 func (o *op[T]) ReturnsPtr() bool     { return false }
 func (o *op[T]) CallsExtern() bool    { return false }
@@ -42,27 +42,27 @@ func (o *op[T]) DiffWRT(int) []bool {
 	return wrt
 }
 
-func (o *op[T]) SymDiff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
-	out := make(G.Nodes, len(in))
+func (o *op[T]) SymDiff(in gorgonia.Nodes, _, grad *gorgonia.Node) (gorgonia.Nodes, error) {
+	out := make(gorgonia.Nodes, len(in))
 	for i, wrt := range o.DiffWRT(len(in)) {
 		if !wrt {
 			continue
 		}
-		children := append(append(G.Nodes{}, in...), grad)
+		children := append(append(gorgonia.Nodes{}, in...), grad)
 		var err error
-		if out[i], err = G.ApplyOp(&gradOp[T]{o.kernel, i}, children...); err != nil {
+		if out[i], err = gorgonia.ApplyOp(&gradOp[T]{o.kernel, i}, children...); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-func (o *op[T]) DoDiff(_ G.ExecutionContext, in G.Nodes, out *G.Node) error {
+func (o *op[T]) DoDiff(_ gorgonia.ExecutionContext, in gorgonia.Nodes, out *gorgonia.Node) error {
 	upstream, err := out.Grad()
 	if err != nil {
 		return err
 	}
-	values := make([]G.Value, len(in))
+	values := make([]gorgonia.Value, len(in))
 	for i, n := range in {
 		values[i] = n.Value()
 	}
@@ -101,15 +101,15 @@ func (o *gradOp[T]) Type() hm.Type {
 	return signature[T](o.operands(), o.operands()[o.k].dims, typeOf(o.rank(), dtypeOf[T]()))
 }
 
-func (o *gradOp[T]) InferShape(in ...G.DimSizer) (tensor.Shape, error) {
-	shapes, err := G.DimSizersToShapes(in)
+func (o *gradOp[T]) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
+	shapes, err := gorgonia.DimSizersToShapes(in)
 	if err != nil {
 		return nil, err
 	}
 	return shapes[o.k].Clone(), nil
 }
 
-func (o *gradOp[T]) Do(in ...G.Value) (G.Value, error) {
+func (o *gradOp[T]) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	if len(in) != o.Arity() {
 		return nil, fmt.Errorf("%w: %s has %d inputs, want %d", ErrShape, o, len(in), o.Arity())
 	}
@@ -138,12 +138,12 @@ func (o *gradOp[T]) DiffWRT(n int) []bool {
 	return wrt
 }
 
-func (o *gradOp[T]) SymDiff(G.Nodes, *G.Node, *G.Node) (G.Nodes, error) {
+func (o *gradOp[T]) SymDiff(gorgonia.Nodes, *gorgonia.Node, *gorgonia.Node) (gorgonia.Nodes, error) {
 	return nil, fmt.Errorf("colbert: %s has no second derivative", o.name())
 }
 
 var (
-	_ G.SDOp = (*op[float32])(nil)
-	_ G.ADOp = (*op[float32])(nil)
-	_ G.SDOp = (*gradOp[float32])(nil)
+	_ gorgonia.SDOp = (*op[float32])(nil)
+	_ gorgonia.ADOp = (*op[float32])(nil)
+	_ gorgonia.SDOp = (*gradOp[float32])(nil)
 )

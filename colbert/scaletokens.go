@@ -3,7 +3,7 @@ package colbert
 import (
 	"fmt"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -16,7 +16,7 @@ import (
 //
 // MaxSim is linear in a query token's length as long as the weight is not negative, so scaling the query tokens
 // weighs their share of the score.
-func ScaleTokens(x, w *G.Node) (*G.Node, error) {
+func ScaleTokens(x, w *gorgonia.Node) (*gorgonia.Node, error) {
 	if err := floatNode("ScaleTokens", "x", x); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,7 @@ package colbert
 import (
 	"fmt"
 
-	G "gorgonia.org/gorgonia"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -19,7 +19,7 @@ func dtypeOf[T Float]() tensor.Dtype {
 }
 
 // floatNode returns an error unless every node is there and of dtype float32 or float64.
-func floatNode(op, name string, n *G.Node) error {
+func floatNode(op, name string, n *gorgonia.Node) error {
 	if n == nil {
 		return fmt.Errorf("%w: %s: %s is nil", ErrValue, op, name)
 	}
@@ -41,21 +41,21 @@ func slice[T Float](d *tensor.Dense) []T {
 }
 
 // value returns out as what Gorgonia expects of a result: a scalar type, or a tensor that owns out.
-func value[T Float](shape tensor.Shape, out []T) G.Value {
+func value[T Float](shape tensor.Shape, out []T) gorgonia.Value {
 	if shape.Dims() > 0 {
 		return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(out))
 	}
 	switch x := any(out[0]).(type) {
 	case float32:
-		return G.NewF32(x)
+		return gorgonia.NewF32(x)
 	case float64:
-		return G.NewF64(x)
+		return gorgonia.NewF64(x)
 	}
 	panic("unreachable: T is float32 or float64")
 }
 
 // gradient returns the elements of an upstream gradient, which must have the shape of the result.
-func gradient[T Float](name string, shape tensor.Shape, upstream G.Value) ([]T, error) {
+func gradient[T Float](name string, shape tensor.Shape, upstream gorgonia.Value) ([]T, error) {
 	if upstream == nil {
 		return nil, fmt.Errorf("%w: %s: no upstream gradient", ErrValue, name)
 	}
@@ -79,7 +79,7 @@ func gradient[T Float](name string, shape tensor.Shape, upstream G.Value) ([]T, 
 }
 
 // rowMajor returns v itself if it is a contiguous row-major tensor, else a copy that is.
-func rowMajor(v G.Value) (*tensor.Dense, error) {
+func rowMajor(v gorgonia.Value) (*tensor.Dense, error) {
 	d, ok := v.(*tensor.Dense)
 	if !ok {
 		return nil, fmt.Errorf("%w: a %T, want a *tensor.Dense", ErrValue, v)
