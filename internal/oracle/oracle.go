@@ -48,8 +48,9 @@ func Forward[S, T layout.Float](b *layout.Batch, q, d []T) Result[S] {
 	for i := range bq {
 		for k := range cols {
 			j, cell := b.Doc(i, k), i*cols+k
+			candidates := valid(&b.D, j)
 			for _, t := range valid(&b.Q, i) {
-				best := match[S](b, q, d, i, t, j)
+				best := match[S](b, q, d, i, t, j, candidates)
 				at := b.TapeAt(i, k) + t
 				r.Argmax[at], r.Margin[at] = best.u, best.margin
 				if best.u >= 0 {
@@ -91,10 +92,10 @@ type winner[S layout.Float] struct {
 	margin, scale float64
 }
 
-// match returns the token of document j that query token t of query i matches best.
-func match[S, T layout.Float](b *layout.Batch, q, d []T, i, t, j int) winner[S] {
+// match returns which of the candidates among the tokens of document j query token t of query i matches best.
+func match[S, T layout.Float](b *layout.Batch, q, d []T, i, t, j int, candidates []int) winner[S] {
 	best := winner[S]{u: -1, margin: math.Inf(1)}
-	for _, u := range valid(&b.D, j) {
+	for _, u := range candidates {
 		sim, scale := Similarity[S](b, q, d, i, t, j, u)
 		best.scale = max(best.scale, scale)
 		gap := math.Abs(float64(best.sim) - float64(sim))
