@@ -96,8 +96,11 @@ func (s *bytesource) sequences(n, tokens int) layout.Seqs {
 	if kind/2%2 == 0 {
 		return q
 	}
-	density := 1 + s.next()%8
-	return q.Masked(func(int) bool { return s.next()%8 < density })
+	density, valid := 1+s.next()%8, make([]bool, q.Rows)
+	for row := range valid {
+		valid[row] = s.next()%8 < density
+	}
+	return q.Masked(func(row int) bool { return valid[row] })
 }
 
 // fillRows sets small integers in valid rows, now and then a NaN or an infinity, and garbage elsewhere.

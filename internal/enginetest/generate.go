@@ -50,17 +50,19 @@ func (p pattern) sequences(rng *rand.Rand, n, tokens int) layout.Seqs {
 	if p == all {
 		return s
 	}
-	return s.Masked(func(row int) bool {
+	valid := make([]bool, s.Rows)
+	for row := range valid {
 		length, t := lengths[row/tokens], row%tokens
 		switch p {
 		case prefix:
-			return t < length
+			valid[row] = t < length
 		case left:
-			return t >= tokens-length
-		default:
-			return rng.IntN(3) > 0
+			valid[row] = t >= tokens-length
+		case holes:
+			valid[row] = rng.IntN(3) > 0
 		}
-	})
+	}
+	return s.Masked(func(row int) bool { return valid[row] })
 }
 
 // values draws one element of a token row.
