@@ -37,7 +37,7 @@ func InverseGrid(scores *gorgonia.Node) (*CSR, error) {
 	}
 	argmax, err := t.recorded.Argmax()
 	if err != nil {
-		return nil, err
+		return nil, deviceError(err)
 	}
 	m, err := csr.Invert(&t.batch, argmax)
 	if err != nil {

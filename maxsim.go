@@ -132,9 +132,11 @@ func Argmax(scores *gorgonia.Node) (*gorgonia.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := recordArgmax(children); err != nil {
+	tape, err := recordArgmax(children)
+	if err != nil {
 		return nil, err
 	}
+	tape.consumers.Add(1)
 	return gorgonia.ApplyOp(&argmaxOp{spec: scores.Op().(*scoresOp).spec}, children...)
 }
 

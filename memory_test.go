@@ -27,10 +27,7 @@ func BenchmarkMemory(b *testing.B) {
 		var extra uint64
 		for b.Loop() {
 			extra = max(extra, allocated(func() {
-				engine, err := engineOf[float32](Config{})
-				if err != nil {
-					b.Fatal(err)
-				}
+				engine := engineOf[float32](Config{})
 				tape, err := engine.Forward(batch, qs, ds, scores, true)
 				if err != nil {
 					b.Fatal(err)

@@ -45,7 +45,7 @@ func (o *argmaxOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
 func (s spec) userArgmax(t *tape, shapes []tensor.Shape) (*tensor.Dense, error) {
 	argmax, err := t.recorded.Argmax()
 	if err != nil {
-		return nil, err
+		return nil, deviceError(err)
 	}
 	out := make([]int32, len(argmax))
 	if s.form == packed {

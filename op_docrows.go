@@ -30,9 +30,11 @@ func DocGradRows(scores, upstream *gorgonia.Node) (rows, grads *gorgonia.Node, e
 	if upstream == nil {
 		return nil, nil, fmt.Errorf("%w: upstream gradient is nil", ErrNode)
 	}
-	if err := recordArgmax(inputs); err != nil {
+	tape, err := recordArgmax(inputs)
+	if err != nil {
 		return nil, nil, err
 	}
+	tape.consumers.Add(2)
 	s := scores.Op().(*scoresOp).spec
 	if rows, err = gorgonia.ApplyOp(&docRowsOp{spec: s}, inputs...); err != nil {
 		return nil, nil, err
@@ -76,7 +78,7 @@ func (o *docRowsOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
 	}
 	argmax, err := t.recorded.Argmax()
 	if err != nil {
-		return nil, err
+		return nil, deviceError(err)
 	}
 	inverse, err := csr.Invert(&t.batch, argmax)
 	if err != nil {
@@ -157,7 +159,7 @@ func docRowGrads[T layout.Float](s spec, in []gorgonia.Value) (gorgonia.Value, e
 	defer s.cfg.Profile.backward()()
 	_, touched, err := engine.BackwardDocRows(&r.batch, r.q, r.tape, r.ds)
 	if err != nil {
-		return nil, err
+		return nil, deviceError(err)
 	}
 	grads := make([]T, s.docRowCapacity(r.shapes)*r.batch.Dim)
 	copy(grads, touched)

@@ -32,7 +32,8 @@ func (protocol) OverwritesInput() int { return -1 }
 type tapeOp struct {
 	protocol
 	spec
-	record atomic.Bool // store the argmax
+	record    atomic.Bool  // store the argmax
+	consumers atomic.Int32 // nodes that read it; 0: not known
 }
 
 func (o *tapeOp) Arity() int    { return o.inputs() }
@@ -52,11 +53,11 @@ func (o *tapeOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
 }
 
 func (o *tapeOp) run32(in []gorgonia.Value) (gorgonia.Value, error) {
-	return forward[float32](o.spec, in, o.record.Load())
+	return forward[float32](o, in)
 }
 
 func (o *tapeOp) run64(in []gorgonia.Value) (gorgonia.Value, error) {
-	return forward[float64](o.spec, in, o.record.Load())
+	return forward[float64](o, in)
 }
 
 func (o *tapeOp) WriteHash(h hash.Hash) { o.writeHash(h, "tape") }
@@ -71,26 +72,27 @@ func (o *tapeOp) SymDiff(in gorgonia.Nodes, _, _ *gorgonia.Node) (gorgonia.Nodes
 }
 
 // forward runs the engine on the values of the inputs and returns the tape with the scores on it.
-func forward[T layout.Float](s spec, in []gorgonia.Value, record bool) (*tape, error) {
-	p, err := bind[T](s, in)
+func forward[T layout.Float](o *tapeOp, in []gorgonia.Value) (*tape, error) {
+	p, err := bind[T](o.spec, in)
 	if err != nil {
 		return nil, err
 	}
-	engine, err := engineOf[T](s.cfg)
+	defer o.cfg.Profile.forward()()
+	shape := o.scoresShape(p.shapes)
+	scores := alloc[T](o.cfg, shape.TotalSize())
+	recorded, err := engineOf[T](o.cfg).Forward(&p.batch, p.q, p.d, scores, o.record.Load())
 	if err != nil {
-		return nil, err
+		return nil, deviceError(err)
 	}
-	defer s.cfg.Profile.forward()()
-	shape := s.scoresShape(p.shapes)
-	scores := make([]T, shape.TotalSize())
-	recorded, err := engine.Forward(&p.batch, p.q, p.d, scores, record)
-	if err != nil {
-		return nil, err
+	if n := o.consumers.Load(); n > 0 {
+		if t, ok := recorded.(interface{ Expect(consumers int) }); ok {
+			t.Expect(int(n)) // after so many, device memory is given back before the garbage collector finds it
+		}
 	}
-	if s.cfg.Mean {
+	if o.cfg.Mean {
 		divideByValid(&p.batch, scores)
 	}
-	return newTape(s, &p.batch, p.shapes, recorded, denseOf(shape, scores)), nil
+	return newTape(o.spec, &p.batch, p.shapes, recorded, denseOf(shape, scores)), nil
 }
 
 // divideByValid divides row i of scores by the number of valid tokens of query i, by 1 where there is none.
@@ -143,7 +145,8 @@ func (o *scoresOp) DiffWRT(inputs int) []bool {
 
 // SymDiff returns the gradient nodes of the sides that are not frozen and has the tape record the argmax for them.
 func (o *scoresOp) SymDiff(in gorgonia.Nodes, _, upstream *gorgonia.Node) (gorgonia.Nodes, error) {
-	if err := recordArgmax(in); err != nil {
+	tape, err := recordArgmax(in)
+	if err != nil {
 		return nil, err
 	}
 	grads := make(gorgonia.Nodes, len(in))
@@ -151,7 +154,7 @@ func (o *scoresOp) SymDiff(in gorgonia.Nodes, _, upstream *gorgonia.Node) (gorgo
 		if !wanted {
 			continue
 		}
-		var err error
+		tape.consumers.Add(1)
 		grads[side], err = gorgonia.ApplyOp(&gradOp{spec: o.spec, side: side}, append(slices.Clone(in), upstream)...)
 		if err != nil {
 			return nil, err
@@ -163,7 +166,7 @@ func (o *scoresOp) SymDiff(in gorgonia.Nodes, _, upstream *gorgonia.Node) (gorgo
 // DoDiff adds the gradients to those of the inputs, for the LispMachine.
 func (o *scoresOp) DoDiff(_ gorgonia.ExecutionContext, in gorgonia.Nodes, out *gorgonia.Node) (err error) {
 	defer guard(&err)
-	if err := recordArgmax(in); err != nil { // that machine asks for gradients only now: record from the next run on
+	if _, err := recordArgmax(in); err != nil { // that machine asks for gradients only now: record from the next run on
 		return err
 	}
 	values := make([]gorgonia.Value, len(in))

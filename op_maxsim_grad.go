@@ -75,14 +75,14 @@ func backward[T layout.Float](o *gradOp, in []gorgonia.Value) (*tensor.Dense, er
 		return nil, err
 	}
 	defer o.cfg.Profile.backward()()
-	grad := make([]T, r.shapes[o.side].TotalSize())
+	grad := alloc[T](o.cfg, r.shapes[o.side].TotalSize())
 	if o.side == 0 {
 		err = r.engine.Backward(&r.batch, r.q, r.d, r.tape, r.ds, grad, nil)
 	} else {
 		err = r.engine.Backward(&r.batch, r.q, r.d, r.tape, r.ds, nil, grad)
 	}
 	if err != nil {
-		return nil, err
+		return nil, deviceError(err)
 	}
 	return denseOf(r.shapes[o.side], grad), nil
 }
@@ -120,8 +120,8 @@ func bindBackward[T layout.Float](s spec, in []gorgonia.Value) (r backwardRun[T]
 		r.ds = slices.Clone(r.ds)
 		divideByValid(&r.batch, r.ds)
 	}
-	r.engine, err = engineOf[T](s.cfg)
-	return r, err
+	r.engine = engineOf[T](s.cfg)
+	return r, nil
 }
 
 var _ gorgonia.SDOp = (*gradOp)(nil)

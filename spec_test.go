@@ -6,6 +6,8 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/cuda"
 )
 
 // TestConfigFieldsChangeTheHash: Gorgonia merges nodes whose ops hash alike, so a field missing from the hash would
@@ -15,7 +17,7 @@ func TestConfigFieldsChangeTheHash(t *testing.T) {
 	mask := gorgonia.NewMatrix(g, tensor.Bool, gorgonia.WithShape(2, 3), gorgonia.WithName("mask"))
 	other := map[string]any{
 		"QueryMask": mask, "DocMask": mask, "Mean": true, "FrozenQueries": true, "FrozenDocs": true,
-		"Precision": BF16, "Device": &Device{}, "Profile": &Profile{},
+		"Precision": BF16, "Device": &Device{new(cuda.Device)}, "Profile": &Profile{},
 	}
 	hashes := func(s spec) []uint32 {
 		return []uint32{(&tapeOp{spec: s}).Hashcode(), (&scoresOp{spec: s}).Hashcode(), (&gradOp{spec: s}).Hashcode(),

@@ -53,16 +53,16 @@ func (s spec) tapeOf(in []gorgonia.Value, needArgmax bool) (*tape, error) {
 	return t, nil
 }
 
-// recordArgmax has the tape among children store the argmax. Gorgonia may have replaced the tape node that a scores node
-// was built with by an older, equal one, so it is always looked up here.
-func recordArgmax(children gorgonia.Nodes) error {
+// recordArgmax has the tape among children store the argmax, and returns its op. Gorgonia may have replaced the tape node
+// that a scores node was built with by an older, equal one, so it is always looked up here.
+func recordArgmax(children gorgonia.Nodes) (*tapeOp, error) {
 	if len(children) > 0 {
 		if op, ok := children[len(children)-1].Op().(*tapeOp); ok {
 			op.record.Store(true)
-			return nil
+			return op, nil
 		}
 	}
-	return fmt.Errorf("%w: the scores node has lost its tape", ErrNode)
+	return nil, fmt.Errorf("%w: the scores node has lost its tape", ErrNode)
 }
 
 // scoresInputs returns the inputs of a scores node in order, the tape last.
