@@ -7,5 +7,5 @@ type image struct{ name, code string }
 
 // imagesFor returns the images that a GPU loads.
 func imagesFor(about Properties) []image {
-	return []image{{"maxsim.ptx", ""}}
+	return []image{{"maxsim.ptx", ".version 7.8"}}
 }
