@@ -48,6 +48,7 @@ type elem struct {
 	size         int
 
 	fma, broadcast, max, cmp func(...Op)
+	fmaBroadcast             func(...Op)         // AVX-512
 	move                     func(...Op)         // AVX-512, under an opmask
 	moveZero                 func(_, _, _ Op)    // the same, zeros where it is unset
 	maskMove                 func(_, _, _ Op)    // VMASKMOV: AVX2 load or store under a mask
@@ -62,14 +63,14 @@ type elem struct {
 
 var float32s = elem{
 	name: "F32", goType: "float32", size: 4,
-	fma: VFMADD231PS, broadcast: VBROADCASTSS, max: VMAXPS, cmp: VCMPPS,
+	fma: VFMADD231PS, fmaBroadcast: VFMADD231PS_BCST, broadcast: VBROADCASTSS, max: VMAXPS, cmp: VCMPPS,
 	move: VMOVUPS, moveZero: VMOVUPS_Z, maskMove: VMASKMOVPS, blend: VBLENDVPS,
 	moveIndex: VMOVDQA32, addIndex: VPADDD, broadcastIndex: VPBROADCASTD, gtIndex: VPCMPGTD, ternlog: VPTERNLOGD,
 }
 
 var float64s = elem{
 	name: "F64", goType: "float64", size: 8,
-	fma: VFMADD231PD, broadcast: VBROADCASTSD, max: VMAXPD, cmp: VCMPPD,
+	fma: VFMADD231PD, fmaBroadcast: VFMADD231PD_BCST, broadcast: VBROADCASTSD, max: VMAXPD, cmp: VCMPPD,
 	move: VMOVUPD, moveZero: VMOVUPD_Z, maskMove: VMASKMOVPD, blend: VBLENDVPD,
 	moveIndex: VMOVDQA64, addIndex: VPADDQ, broadcastIndex: VPBROADCASTQ, gtIndex: VPCMPGTQ, ternlog: VPTERNLOGQ,
 }

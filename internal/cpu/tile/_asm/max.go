@@ -20,8 +20,8 @@ type panel struct {
 }
 
 const (
-	unroll        = 8 // steps of k; with prefetching, what makes streaming from memory as fast as from cache
-	prefetchTiles = 2 // how far ahead
+	unroll       = 8  // steps of k; with prefetching, what makes streaming from memory as fast as from cache
+	prefetchRows = 12 // how far ahead, in document rows; fewer come late, more have left the first-level cache again
 )
 
 // lanes returns the width of the panel.
@@ -132,18 +132,19 @@ func (p panel) tile(s state, rows int, label string) {
 	MOVQ(s.strides.bytes(), k)
 	if rows == p.rows() {
 		ahead := GP64()
-		LEAQ(s.strides.row(s.doc, prefetchTiles*rows, 0), ahead)
+		IMUL3Q(U32(prefetchRows), s.strides.bytes(), ahead)
+		ADDQ(s.doc, ahead)
 		CMPQ(k, U32(unroll*p.size))
 		JLT(LabelRef(label + "_kRest"))
 		Label(label + "_k")
-		each := (rows + unroll - 1) / unroll
+		block := unroll * p.size * rows // bytes of a tile that unroll steps consume
 		for x := range unroll {
 			p.step(s, d, q, x)
-			for r := x * each; r < min(rows, (x+1)*each); r++ {
-				PREFETCHT0(s.strides.row(ahead, r, 0))
+			for at := (x*block/unroll + 63) / 64 * 64; at < (x+1)*block/unroll; at += 64 {
+				PREFETCHT0(Mem{Base: ahead, Disp: at})
 			}
 		}
-		ADDQ(U32(unroll*p.size), ahead)
+		ADDQ(U32(block), ahead)
 		p.advance(d, q, k, unroll)
 		CMPQ(k, U32(unroll*p.size))
 		JGE(LabelRef(label + "_k"))
@@ -163,14 +164,20 @@ func (p panel) tile(s state, rows int, label string) {
 	}
 }
 
-// step adds the products of coordinate x.
+// step adds the products of coordinate x. With one vector, every broadcast would serve a single multiply-add: AVX-512
+// has an instruction that does both.
 func (p panel) step(s state, d, q reg.GPVirtual, x int) {
 	width := p.offset(len(p.vectors))
 	for v := range p.vectors {
 		VMOVUPS(Mem{Base: q, Disp: x*width + p.offset(v)}, s.query[v])
 	}
 	for r := range s.acc {
-		p.broadcast(s.strides.row(d, r, x*p.size), s.element)
+		element := s.strides.row(d, r, x*p.size)
+		if p.isa == avx512 && len(p.vectors) == 1 {
+			p.fmaBroadcast(element, s.query[0], s.acc[r][0])
+			continue
+		}
+		p.broadcast(element, s.element)
 		for v, bytes := range p.vectors {
 			p.fma(s.query[v], low(s.element, bytes), s.acc[r][v])
 		}
