@@ -191,8 +191,8 @@ template <class T, bool ALIGNED, int LANES> struct GradQ {
     const int to = x < p.totq ? row_of(p.qmap, x) : -1;
     const int i = x < p.totq ? __ldg(at<const int>(p.qowner) + x) : 0;
     const Rows<T, ALIGNED> d(p.d, p.ldd, p.dim, k);
-    const int docs = (int)(p.group ? p.group : p.bd);
-    const A* ds = at<const A>(p.ds) + (size_t)i * docs;
+    const int docs = p.totd == 0 ? 0 : (int)(p.group ? p.group : p.bd);
+    const A* ds = at<const A>(p.ds) + (size_t)i * (p.group ? p.group : p.bd);
     A acc[E] = {};
 #pragma unroll 1
     for (int n0 = 0; n0 < docs; n0 += DOCS) {
@@ -203,19 +203,20 @@ template <class T, bool ALIGNED, int LANES> struct GradQ {
         win[s / ROWS][s % ROWS] = x0 + s % ROWS < p.totq ? winner(p, x0 + s % ROWS, n0 + s / ROWS) : -1;
       __syncthreads();
       if (to < 0) continue;
+      const A* g = ds + n0;
+      int s = 0;
 #pragma unroll 1
-      for (int s = 0; s < n; s += DEEP) {
-        Lane<T> v[DEEP]; A g[DEEP];
+      for (; s + DEEP <= n; s += DEEP) {
+        Lane<T> v[DEEP];
 #pragma unroll
-        for (int a = 0; a < DEEP; a++) {
-          const int row = s + a < n ? win[s + a][mine] : -1;
-          v[a].v = make_uint4(0, 0, 0, 0);
-          g[a] = 0;
-          if (row >= 0) { v[a] = d.load(row); g[a] = __ldg(ds + n0 + s + a); }
-        }
+        for (int a = 0; a < DEEP; a++) v[a] = d.load(max(win[s + a][mine], 0));
 #pragma unroll
-        for (int a = 0; a < DEEP; a++) add<T>(acc, v[a], g[a]);
+        for (int a = 0; a < DEEP; a++)
+          if (win[s + a][mine] >= 0) add<T>(acc, v[a], __ldg(g + s + a));
       }
+#pragma unroll 1
+      for (; s < n; s++)
+        if (win[s][mine] >= 0) add<T>(acc, d.load(win[s][mine]), __ldg(g + s));
     }
     if (to >= 0 && k < p.dim) store_row(at<A>(p.dq) + (size_t)to * p.dim, k, (int)p.dim, acc);
   }
