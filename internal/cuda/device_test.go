@@ -1,0 +1,297 @@
+package cuda
+
+import (
+	"errors"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+)
+
+// small is a batch with masks on both sides, so that every buffer that can occur does.
+func small() (b layout.Batch, q, d, scores, dq, dd []float32) {
+	b = layout.Batch{Q: layout.Dense(3, 5), D: layout.Dense(4, 7), Dim: 40}
+	b.Q = b.Q.Masked(func(row int) bool { return row%5 != 3 })
+	b.D = b.D.Masked(func(row int) bool { return row%3 != 1 })
+	return b, make([]float32, 3*5*40), make([]float32, 4*7*40), make([]float32, 12), make([]float32, 3*5*40), make([]float32, 4*7*40)
+}
+
+func used(t *testing.T, d *Device) int64 {
+	t.Helper()
+	m, err := d.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Used
+}
+
+// TestNothingLeaksWhereverItFails lets every single call of the driver fail, one after the other.
+func TestNothingLeaksWhereverItFails(t *testing.T) {
+	b, q, d, scores, dq, dd := small()
+	for _, precision := range []Precision{Float32, BF16} {
+		for n := 0; ; n++ {
+			dev, f := openFake(t, 1<<26)
+			e := NewEngine[float32](dev, precision)
+			f.countdown = n
+			tape, err := e.Forward(&b, q, d, scores, true)
+			if err == nil {
+				err = e.Backward(&b, q, d, tape, scores, dq, dd)
+			}
+			if err == nil {
+				_, err = tape.Argmax()
+			}
+			f.countdown = -1
+			if tape != nil {
+				tape.(*Tape).Release()
+			}
+			if err == nil {
+				t.Logf("%v: %d calls", precision, n)
+				break
+			}
+			if !errors.Is(err, errFake) {
+				t.Fatalf("call %d: %v", n, err)
+			}
+			if left := used(t, dev); left != 0 {
+				t.Fatalf("%v: %d bytes in use after call %d failed", precision, left, n)
+			}
+			again, err := e.Forward(&b, q, d, scores, true)
+			if err != nil {
+				t.Fatalf("call %d failed, and the device is not usable: %v", n, err)
+			}
+			again.(*Tape).Release()
+		}
+	}
+}
+
+func TestTapeIsGivenBackAfterItsLastConsumer(t *testing.T) {
+	b, q, d, scores, dq, dd := small()
+	dev, _ := openFake(t, 1<<26)
+	e := NewEngine[float32](dev, Float32)
+	for name, consume := range map[string]func(*Tape) error{
+		"both at once": func(tape *Tape) error { tape.Expect(2); return e.Backward(&b, q, d, tape, scores, dq, dd) },
+		"dq, then dd": func(tape *Tape) error {
+			tape.Expect(2)
+			return errors.Join(e.Backward(&b, q, d, tape, scores, dq, nil), e.Backward(&b, q, d, tape, scores, nil, dd))
+		},
+		"dd, then dq": func(tape *Tape) error {
+			tape.Expect(2)
+			return errors.Join(e.Backward(&b, q, d, tape, scores, nil, dd), e.Backward(&b, q, d, tape, scores, dq, nil))
+		},
+		"frozen documents": func(tape *Tape) error { tape.Expect(1); return e.Backward(&b, q, d, tape, scores, dq, nil) },
+		"argmax": func(tape *Tape) error {
+			tape.Expect(1)
+			_, err := tape.Argmax()
+			return err
+		},
+		"nobody": func(tape *Tape) error { tape.Expect(0); return nil },
+	} {
+		recorded, err := e.Forward(&b, q, d, scores, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if used(t, dev) == 0 {
+			t.Errorf("%s: the tape holds nothing", name)
+		}
+		if err := consume(recorded.(*Tape)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if left := used(t, dev); left != 0 {
+			t.Errorf("%s: %d bytes in use after the last consumer", name, left)
+		}
+		if err := e.Backward(&b, q, d, recorded, scores, dq, dd); err != nil {
+			t.Errorf("%s: a late gradient: %v", name, err)
+		}
+		if left := used(t, dev); left != 0 {
+			t.Errorf("%s: %d bytes in use after a late gradient", name, left)
+		}
+	}
+}
+
+func TestNothingIsUploadedTwice(t *testing.T) {
+	b, q, d, scores, dq, dd := small()
+	dev, f := openFake(t, 1<<26)
+	counting := &countingQueue{queue: dev.in}
+	dev.in = counting
+	e := NewEngine[float32](dev, Float32)
+	tape, err := e.Forward(&b, q, d, scores, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counting.bytes = 0
+	for _, call := range []func() error{
+		func() error { return e.Backward(&b, q, d, tape, scores, dq, nil) },
+		func() error { return e.Backward(&b, q, d, tape, scores, nil, dd) },
+	} {
+		if err := call(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := int64(2 * 4 * len(scores)); counting.bytes != want {
+		t.Errorf("two gradients uploaded %d bytes, expected the upstream gradients' %d", counting.bytes, want)
+	}
+	inversions := 0
+	for _, l := range f.launches {
+		if strings.Contains(l.kernel, "csr") {
+			inversions++
+		}
+	}
+	if inversions != 1 {
+		t.Errorf("the inverse was built %d times", inversions)
+	}
+	same := q
+	bx := layout.Batch{Q: b.Q, D: b.Q, Dim: b.Dim}
+	counting.bytes = 0
+	if _, err := e.Forward(&bx, same, same, make([]float32, 9), false); err != nil {
+		t.Fatal(err)
+	}
+	if counting.bytes >= int64(2*4*len(q)) {
+		t.Errorf("MaxSim(x, x) uploaded %d bytes, x has %d", counting.bytes, 4*len(q))
+	}
+}
+
+type countingQueue struct {
+	queue
+	mu    sync.Mutex
+	bytes int64
+}
+
+func (q *countingQueue) upload(dst address, src unsafe.Pointer, bytes int64) error {
+	q.mu.Lock()
+	q.bytes += bytes
+	q.mu.Unlock()
+	return q.queue.upload(dst, src, bytes)
+}
+
+// TestThousandStepsWithoutGC keeps no tape, never releases one, and has the collector switched off.
+func TestThousandStepsWithoutGC(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	b, q, d, scores, dq, dd := small()
+	dev, f := openFake(t, 1<<30)
+	const bound = 1 << 20
+	if err := dev.SetMemoryLimit(bound); err != nil {
+		t.Fatal(err)
+	}
+	e := NewEngine[float32](dev, Float32)
+	for step := range 1000 {
+		tape, err := e.Forward(&b, q, d, scores, true)
+		if err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if err := e.Backward(&b, q, d, tape, scores, dq, dd); err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if f.used > bound {
+			t.Fatalf("step %d: %d bytes taken from the card, bound %d", step, f.used, bound)
+		}
+	}
+}
+
+func TestOutOfMemoryLeavesTheDeviceUsable(t *testing.T) {
+	b, q, d, scores, _, _ := small()
+	dev, _ := openFake(t, 1<<26)
+	if err := dev.SetMemoryLimit(16 << 10); err != nil {
+		t.Fatal(err)
+	}
+	e := NewEngine[float32](dev, Float32)
+	if _, err := e.Forward(&b, q, d, scores, true); !errors.Is(err, ErrOutOfMemory) || !strings.Contains(err.Error(), "asked for") {
+		t.Errorf("got %v", err)
+	}
+	if left := used(t, dev); left != 0 {
+		t.Errorf("%d bytes in use", left)
+	}
+	if err := dev.SetMemoryLimit(0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Forward(&b, q, d, scores, false); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDeviceErrorsNameTheKernel(t *testing.T) {
+	b, q, d, scores, _, _ := small()
+	dev, f := openFake(t, 1<<26)
+	e := NewEngine[float32](dev, Float32)
+	f.failed = errors.New("illegal address")
+	_, err := e.Forward(&b, q, d, scores, false)
+	f.failed = nil
+	if err == nil || !strings.Contains(err.Error(), "kernel maxsim_scores_f32, grid (1,1,1), block (256,1,1)") || !strings.Contains(err.Error(), "cuda:0: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWrongSizesAreErrors(t *testing.T) {
+	b, q, d, scores, dq, dd := small()
+	dev, _ := openFake(t, 1<<26)
+	e := NewEngine[float32](dev, Float32)
+	if _, err := e.Forward(&b, q[1:], d, scores, false); err == nil || !strings.Contains(err.Error(), "q has 599 elements, expected 600") {
+		t.Errorf("got %v", err)
+	}
+	tape, err := e.Forward(&b, q, d, scores, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Backward(&b, q, d, tape, scores, dq, dd[1:]); err == nil {
+		t.Error("a short dd is no error")
+	}
+	if err := e.Backward(&b, q, d, nil, scores, dq, dd); err == nil {
+		t.Error("no tape is no error")
+	}
+}
+
+func TestClosedDevice(t *testing.T) {
+	b, q, d, scores, dq, dd := small()
+	dev, _ := openFake(t, 1<<26)
+	e := NewEngine[float32](dev, Float32)
+	tape, err := e.Forward(&b, q, d, scores, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(dev.Close(), dev.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Forward(&b, q, d, scores, false); !errors.Is(err, ErrClosed) {
+		t.Errorf("forward: %v", err)
+	}
+	if err := e.Backward(&b, q, d, tape, scores, dq, dd); !errors.Is(err, ErrClosed) {
+		t.Errorf("backward: %v", err)
+	}
+	if _, err := dev.Memory(); !errors.Is(err, ErrClosed) {
+		t.Errorf("memory: %v", err)
+	}
+	tape.(*Tape).Release()
+	runtime.KeepAlive(tape)
+}
+
+func TestManyGoroutines(t *testing.T) {
+	dev, f := openFake(t, 1<<26)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			b, q, d, scores, dq, dd := small()
+			e := NewEngine[float32](dev, Float32)
+			for range 20 {
+				tape, err := e.Forward(&b, q, d, scores, true)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				tape.(*Tape).Expect(2)
+				if err := errors.Join(e.Backward(&b, q, d, tape, scores, nil, dd), e.Backward(&b, q, d, tape, scores, dq, nil)); err != nil {
+					t.Error(err)
+				}
+				_ = Alloc[float32](dev, 1<<15)
+			}
+		}()
+	}
+	all.Wait()
+	if left := used(t, dev); left != 0 {
+		t.Errorf("%d bytes in use", left)
+	}
+	_ = f
+}

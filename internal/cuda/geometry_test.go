@@ -1,0 +1,116 @@
+package cuda
+
+import (
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestParamsMatchTheKernels compares the parameter structs with the CUDA header field by field. Every field is a 64-bit
+// word there, so names and order are all there is.
+func TestParamsMatchTheKernels(t *testing.T) {
+	source, err := os.ReadFile("../../kernels/params.cuh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, mirror := range map[string]any{
+		"PackParams": packParams{}, "OwnerParams": ownerParams{}, "ForwardParams": forwardParams{}, "ScoresParams": scoresParams{},
+		"CsrParams": csrParams{}, "GradDParams": gradDParams{}, "GradQParams": gradQParams{}, "ArgmaxParams": argmaxParams{},
+	} {
+		want := fieldsOf(t, string(source), name)
+		var got []string
+		typ := reflect.TypeOf(mirror)
+		for k := range typ.NumField() {
+			f := typ.Field(k)
+			if f.Type.Size() != 8 || f.Offset != uintptr(8*k) {
+				t.Errorf("%s.%s is not the %dth word", name, f.Name, k)
+			}
+			got = append(got, strings.Replace(f.Name, "rowMap", "map", 1)) // map is a keyword of Go
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is\n%v, the kernels have\n%v", name, got, want)
+		}
+	}
+}
+
+func fieldsOf(t *testing.T, source, name string) []string {
+	body := regexp.MustCompile(`(?s)struct ` + name + ` \{(.*?)\n\};`).FindStringSubmatch(source)
+	if body == nil {
+		t.Fatalf("no struct %s", name)
+	}
+	text := regexp.MustCompile(`//[^\n]*`).ReplaceAllString(body[1], "")
+	var names []string
+	for _, line := range strings.Split(text, ";") {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		kind, list, _ := strings.Cut(line, " ")
+		if kind != "maxsim_ptr" && kind != "int64_t" {
+			t.Fatalf("%s: a field of type %s", name, kind)
+		}
+		for _, field := range strings.Split(list, ",") {
+			names = append(names, strings.TrimSpace(field))
+		}
+	}
+	return names
+}
+
+func TestGrids(t *testing.T) {
+	on := Properties{Multiprocessors: 132}
+	for _, c := range []struct {
+		call call
+		x, y uint32
+	}{
+		{packCall("k", 1), 1, 1}, {packCall("k", 9), 2, 1}, {ownerCall(70000), 8750, 1},
+		{scoresCall("k", 33), 2, 1}, {argmaxCall(5, 257), 10, 1},
+		{exactCall("exact_f32", on), 528, 1},
+	} {
+		if c.call.grid != (dim3{c.x, c.y, 1}) {
+			t.Errorf("%v, expected grid (%d,%d,1)", c.call, c.x, c.y)
+		}
+	}
+}
+
+func TestInverseFitsSharedMemory(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 10000 {
+		documents, longest, meets := rng.Int64N(100000)+1, rng.Int64N(1<<rng.IntN(24))+1, rng.Int64N(1<<rng.IntN(24))+1
+		for _, shared := range []int{101376, 166912, 232448} {
+			p := planCSR(documents, longest, meets, 132, shared)
+			if csrShared(p.utile) > int64(shared) || p.tiles*p.utile < longest || p.segs < 1 || p.segs > meets+1 || p.tiles > 65535 || p.segs > 65535 {
+				t.Fatalf("%d documents of %d rows that meet %d: %+v", documents, longest, meets, p)
+			}
+			if p.fused && longest > p.utile {
+				t.Fatalf("one block for documents of %d rows: %+v", longest, p)
+			}
+		}
+	}
+}
+
+func TestReciprocalDivides(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	check := func(n, x int64) {
+		mul, shift := reciprocal(n)
+		if mul >= 1<<32 {
+			t.Fatalf("multiplier of %d does not fit 32 bits", n)
+		}
+		if got := int64(uint64(x) * uint64(mul) >> 32 >> shift); got != x/n {
+			t.Fatalf("%d/%d is %d, got %d", x, n, x/n, got)
+		}
+	}
+	for range 200000 {
+		n := (rng.Int64N(1<<rng.IntN(29)) + 1) * slab
+		for _, x := range []int64{0, n - 1, n, 1<<31 - 1, rng.Int64N(1 << 31), (1<<31 - 1) / n * n, max(0, (1<<31-1)/n*n-1)} {
+			if n < 1<<31 {
+				check(n, x)
+			}
+		}
+	}
+	if mul, shift := reciprocal(0); mul != 0 || shift != 0 {
+		t.Errorf("ragged queries: %d, %d", mul, shift)
+	}
+}
