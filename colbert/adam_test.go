@@ -91,8 +91,8 @@ func TestAdamAgainstGorgonia(t *testing.T) {
 	}
 }
 
-// rowsOf is the gradient g restricted to rows.
-func rowsOf(g *tensor.Dense, rows ...int32) *RowGrad {
+// restrictTo is the gradient g restricted to rows.
+func restrictTo(g *tensor.Dense, rows ...int32) *RowGrad {
 	h := g.Shape()[1]
 	var x []float64
 	for _, r := range rows {
@@ -109,7 +109,7 @@ func TestAdamRows(t *testing.T) {
 	adamSteps(t, newAdam(t, AdamConfig{WeightDecay: 0.1}), []*tensor.Dense{dense}, 10, g)
 	a := newAdam(t, AdamConfig{WeightDecay: 0.1})
 	adamSteps(t, a, []*tensor.Dense{lazy}, 10, func(step, p int) gorgonia.Value {
-		return rowsOf(g(step, p).(*tensor.Dense), 0, 2)
+		return restrictTo(g(step, p).(*tensor.Dense), 0, 2)
 	})
 	for r := range 4 {
 		want := before

@@ -17,5 +17,5 @@
 //
 // An op keeps no state and returns fresh memory, so it runs on a TapeMachine and on a LispMachine, in any number of
 // graphs at once. Results are bit-identical from run to run and for any GOMAXPROCS; [Linear] inherits this from the
-// BLAS of gorgonia.WhichBLAS (the default has it). Second derivatives are an error.
+// BLAS if one was chosen with gorgonia.Use. Second derivatives are an error.
 package colbert

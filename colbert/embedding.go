@@ -137,7 +137,7 @@ func rowGrad[T Float](e *Embedding) (gorgonia.Value, error) {
 	sum := make([]T, len(idx.rows)*h)
 	parallel(len(idx.rows), grain(h), func(lo, hi int) {
 		for n := lo; n < hi; n++ {
-			sumRows(&idx, n, sum[n*h:(n+1)*h], func(p int) []T { return upstream[p] })
+			sumChosen(&idx, n, sum[n*h:(n+1)*h], func(p int) []T { return upstream[p] })
 		}
 	})
 	return &RowGrad{tensor.New(tensor.WithShape(len(idx.rows), h), tensor.WithBacking(sum)), idx.rows}, nil

@@ -80,7 +80,7 @@ func (k gather[T]) backward(_ int, in []*tensor.Dense, g, dtable []T) error {
 	parallel(len(idx.rows), grain(h), func(lo, hi int) {
 		for n := lo; n < hi; n++ {
 			r := int(idx.rows[n])
-			sumRows(&idx, n, dtable[r*h:(r+1)*h], func(p int) []T { return g[p*h : (p+1)*h] })
+			sumChosen(&idx, n, dtable[r*h:(r+1)*h], func(p int) []T { return g[p*h : (p+1)*h] })
 		}
 	})
 	return nil

@@ -3,9 +3,10 @@ package colbert
 import (
 	"fmt"
 
-	"gonum.org/v1/gonum/blas"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/colbert/internal/gemm"
 )
 
 // Linear projects token vectors.
@@ -17,7 +18,8 @@ import (
 //	bias [dim], or nil          dtype of x
 //	out  [B,T,dim] or [N,dim]
 //
-// Products go through the BLAS of gorgonia.WhichBLAS in blocks of rows of a fixed size, spread over the cores.
+// Products go through the BLAS that was chosen with gorgonia.Use. By default, on amd64 with AVX2, kernels of this module
+// take the place of gonum's, several times as fast and spread over the cores.
 func Linear(x, w, bias *gorgonia.Node) (*gorgonia.Node, error) {
 	if err := floatNode("Linear", "x", x); err != nil {
 		return nil, err
@@ -69,54 +71,54 @@ func (k linear[T]) output(in []tensor.Shape) (tensor.Shape, error) {
 	return out, nil
 }
 
-const gemmBlock = 256 // rows of one BLAS call: enough to amortise it, few enough to share out
-
 func (k linear[T]) forward(in []*tensor.Dense, out []T) error {
-	x, w := slice[T](in[0]), slice[T](in[1])
-	h, dim := in[1].Shape()[0], in[1].Shape()[1]
-	var bias []T
+	x, w := rowsOf[T](in[0]), rowsOf[T](in[1])
+	y := gemm.Dense(out, x.Rows, w.Cols)
 	if k.biased {
-		bias = slice[T](in[2])
-	}
-	parallel(len(x)/h, gemmBlock, func(lo, hi int) {
-		for n := lo; n < hi && k.biased; n++ {
-			copy(out[n*dim:(n+1)*dim], bias)
+		bias := slice[T](in[2])
+		for lo := 0; lo < len(out); lo += y.Cols {
+			copy(out[lo:], bias)
 		}
-		gemm(blas.NoTrans, blas.NoTrans, hi-lo, dim, h, x[lo*h:], h, w, dim, out[lo*dim:], dim)
-	})
+	}
+	addProduct(y, x, w)
 	return nil
 }
 
 func (k linear[T]) backward(i int, in []*tensor.Dense, g, out []T) error {
-	h, dim := in[1].Shape()[0], in[1].Shape()[1]
-	rows := len(g) / dim
+	x, w := rowsOf[T](in[0]), rowsOf[T](in[1])
+	dy := gemm.Dense(g, x.Rows, w.Cols)
 	switch i {
-	case 0: // dx = g·wᵀ
-		w := slice[T](in[1])
-		parallel(rows, gemmBlock, func(lo, hi int) {
-			gemm(blas.NoTrans, blas.Trans, hi-lo, h, dim, g[lo*dim:], dim, w, dim, out[lo*h:], h)
-		})
-	case 1: // dw = xᵀ·g, each block of rows of dw with one owner
-		x := slice[T](in[0])
-		parallel(h, 64, func(lo, hi int) {
-			gemm(blas.Trans, blas.NoTrans, hi-lo, dim, rows, x[lo:], h, g, dim, out[lo*dim:], dim)
-		})
-	case 2: // dbias = sum of g over rows
-		for lo := 0; lo < len(g); lo += dim {
-			for c, v := range g[lo : lo+dim] {
-				out[c] += v
-			}
-		}
+	case 0:
+		addProduct(gemm.Dense(out, x.Rows, x.Cols), dy, w.T())
+	case 1:
+		addProduct(gemm.Dense(out, w.Rows, w.Cols), x.T(), dy)
+	case 2:
+		sumRows(dy, out)
 	}
 	return nil
 }
 
-// gemm adds op(a)·op(b) to c, where op(a) is m×k, op(b) is k×n and lda, ldb, ldc are row strides.
-func gemm[T Float](ta, tb blas.Transpose, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int) {
-	switch a := any(a).(type) {
-	case []float32:
-		gorgonia.WhichBLAS().Sgemm(ta, tb, m, n, k, 1, a, lda, any(b).([]float32), ldb, 1, any(c).([]float32), ldc)
-	case []float64:
-		gorgonia.WhichBLAS().Dgemm(ta, tb, m, n, k, 1, a, lda, any(b).([]float64), ldb, 1, any(c).([]float64), ldc)
+// sumRows writes the sum of the rows of m into out: first within blocks of a fixed size, then over the blocks.
+func sumRows[T Float](m gemm.Matrix[T], out []T) {
+	const block = 256
+	partial := make([]T, (m.Rows+block-1)/block*m.Cols)
+	parallel(m.Rows, block, func(lo, hi int) {
+		sum := partial[lo/block*m.Cols:][:m.Cols]
+		for i := lo; i < hi; i++ {
+			for j, v := range m.Data[i*m.Cols : (i+1)*m.Cols] {
+				sum[j] += v
+			}
+		}
+	})
+	for lo := 0; lo < len(partial); lo += m.Cols {
+		for j, v := range partial[lo : lo+m.Cols] {
+			out[j] += v
+		}
 	}
+}
+
+// rowsOf returns the vectors along the last axis of d as the rows of a matrix.
+func rowsOf[T Float](d *tensor.Dense) gemm.Matrix[T] {
+	x, n := vectors[T](d)
+	return gemm.Dense(x, len(x)/n, n)
 }

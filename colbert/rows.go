@@ -34,8 +34,8 @@ func indexRows(ids []int32, v int) rowIndex {
 	return idx
 }
 
-// sumRows writes the sum of row(p) over the positions p of idx.rows[n] into out.
-func sumRows[T Float](idx *rowIndex, n int, out []T, row func(p int) []T) {
+// sumChosen writes the sum of row(p) over the positions p of idx.rows[n] into out.
+func sumChosen[T Float](idx *rowIndex, n int, out []T, row func(p int) []T) {
 	positions := idx.pos[idx.first[n]:idx.first[n+1]]
 	copy(out, row(int(positions[0])))
 	for _, p := range positions[1:] {
