@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/cpu/tile"
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
@@ -147,14 +148,15 @@ func (p *problem[T]) plainBackward(tape []int32) (dq, dd []T) {
 }
 
 func TestPlain(t *testing.T) {
-	t.Run("float32", testPlain[float32])
-	t.Run("float64", testPlain[float64])
+	for _, path := range tile.Available() {
+		t.Run(path+"/float32", func(t *testing.T) { testPlain(t, mustWith[float32](t, path)) })
+		t.Run(path+"/float64", func(t *testing.T) { testPlain(t, mustWith[float64](t, path)) })
+	}
 }
 
-func testPlain[T layout.Float](t *testing.T) {
+func testPlain[T layout.Float](t *testing.T, e *Engine[T]) {
 	r := rand.New(rand.NewPCG(1, 2))
-	e := New[T]()
-	for trial := range 600 {
+	for trial := range 300 {
 		p := randomProblem[T](r)
 		procs := runtime.GOMAXPROCS(1 + r.IntN(5))
 		if err := p.agree(e); err != nil {
