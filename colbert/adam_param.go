@@ -6,6 +6,8 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/colbert/internal/adam"
 )
 
 // parameter is one trained tensor in one step.
@@ -131,31 +133,20 @@ func (p *param[T]) squaredNorm() float64 {
 }
 
 func (p *param[T]) update(r rates) {
+	k := &adam.Rates[T]{
+		Clip: T(r.clip), Beta1: T(r.beta1), Beta2: T(r.beta2), Rest1: T(1 - r.beta1), Rest2: T(1 - r.beta2),
+		Keep: T(1 - r.lr*r.weightDecay), Step: T(r.lr / r.bias1), Root: T(1 / math.Sqrt(r.bias2)), Epsilon: T(r.epsilon),
+	}
 	if p.rows == nil {
-		parallel(len(p.w), 1<<14, func(lo, hi int) { adam(r, p.w[lo:hi], p.m[lo:hi], p.v[lo:hi], p.g[lo:hi]) })
+		parallel(len(p.w), 1<<14, func(lo, hi int) { adam.Update(k, p.w[lo:hi], p.m[lo:hi], p.v[lo:hi], p.g[lo:hi]) })
 		return
 	}
 	parallel(len(p.rows), grain(p.width), func(lo, hi int) {
 		for n := lo; n < hi; n++ {
 			at, end := int(p.rows[n])*p.width, (int(p.rows[n])+1)*p.width
-			adam(r, p.w[at:end], p.m[at:end], p.v[at:end], p.g[n*p.width:(n+1)*p.width])
+			adam.Update(k, p.w[at:end], p.m[at:end], p.v[at:end], p.g[n*p.width:(n+1)*p.width])
 		}
 	})
-}
-
-// adam is the update of [Adam] on the elements of w.
-func adam[T Float](r rates, w, m, v, g []T) {
-	m, v, g = m[:len(w)], v[:len(w)], g[:len(w)]
-	clip, beta1, beta2 := T(r.clip), T(r.beta1), T(r.beta2)
-	rest1, rest2 := T(1-r.beta1), T(1-r.beta2)
-	step, root := T(r.lr/r.bias1), T(1/math.Sqrt(r.bias2))
-	epsilon, keep := T(r.epsilon), T(1-r.lr*r.weightDecay)
-	for i := range w {
-		gi := g[i] * clip
-		m[i] = beta1*m[i] + rest1*gi
-		v[i] = beta2*v[i] + rest2*gi*gi
-		w[i] = keep*w[i] - step*m[i]/(T(math.Sqrt(float64(v[i])))*root+epsilon)
-	}
 }
 
 // gradZeroer is a parameter that can set its gradient to 0 itself.

@@ -58,7 +58,7 @@ func (k l2normalize[T]) forward(in []*tensor.Dense, out []T) error {
 	return nil
 }
 
-// backward: for y = x/l with l = ‖x‖, dx = (g − y⟨y,g⟩)/l.
+// backward: for y = x/l with l = ‖x‖, dx = (g − x⟨x,g⟩/l²)/l.
 func (k l2normalize[T]) backward(_ int, in []*tensor.Dense, g, dx []T) error {
 	x, dim := vectors[T](in[0])
 	parallel(len(x)/dim, grain(dim), func(lo, hi int) {
@@ -68,12 +68,9 @@ func (k l2normalize[T]) backward(_ int, in []*tensor.Dense, g, dx []T) error {
 			if l == 0 {
 				continue
 			}
-			along := 0.0 // of g along x, over the squared length; 0 where the divisor is constant
+			along := 0.0 // ⟨x,g⟩/l²; 0 where the divisor is constant
 			if l > k.eps {
-				for c, v := range xn {
-					along += float64(v) * float64(gn[c])
-				}
-				along /= l * l
+				along = dot(xn, gn) / (l * l)
 			}
 			r, a := T(1/max(l, k.eps)), T(along)
 			for c, v := range xn {
@@ -91,10 +88,22 @@ func vectors[T Float](d *tensor.Dense) ([]T, int) {
 }
 
 // length returns the Euclidean length of x; NaN if x holds one.
-func length[T Float](x []T) float64 {
-	var s float64
-	for _, v := range x {
-		s += float64(v) * float64(v)
+func length[T Float](x []T) float64 { return math.Sqrt(dot(x, x)) }
+
+// dot returns the inner product of x and y, summed in float64 in four chains so that additions need not wait for each
+// other.
+func dot[T Float](x, y []T) float64 {
+	var s0, s1, s2, s3 float64
+	y = y[:len(x)]
+	for len(x) >= 4 && len(y) >= 4 {
+		s0 += float64(x[0]) * float64(y[0])
+		s1 += float64(x[1]) * float64(y[1])
+		s2 += float64(x[2]) * float64(y[2])
+		s3 += float64(x[3]) * float64(y[3])
+		x, y = x[4:], y[4:]
 	}
-	return math.Sqrt(s)
+	for i := range x {
+		s0 += float64(x[i]) * float64(y[i])
+	}
+	return (s0 + s1) + (s2 + s3)
 }

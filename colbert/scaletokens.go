@@ -75,11 +75,7 @@ func (k scaleTokens[T]) backward(i int, in []*tensor.Dense, g, out []T) error {
 	}
 	parallel(len(out), grain(dim), func(lo, hi int) {
 		for n := lo; n < hi; n++ {
-			var s float64
-			for c := n * dim; c < (n+1)*dim; c++ {
-				s += float64(x[c]) * float64(g[c])
-			}
-			out[n] = T(s)
+			out[n] = T(dot(x[n*dim:(n+1)*dim], g[n*dim:(n+1)*dim]))
 		}
 	})
 	return nil
@@ -89,8 +85,9 @@ func (k scaleTokens[T]) backward(i int, in []*tensor.Dense, g, out []T) error {
 func scale[T Float](x, w, out []T, dim int) {
 	parallel(len(w), grain(dim), func(lo, hi int) {
 		for n := lo; n < hi; n++ {
-			for c := n * dim; c < (n+1)*dim; c++ {
-				out[c] = w[n] * x[c]
+			y := out[n*dim : (n+1)*dim]
+			for c, v := range x[n*dim : (n+1)*dim] {
+				y[c] = w[n] * v
 			}
 		}
 	})

@@ -1,5 +1,5 @@
-// Command asm generates the amd64 micro-kernels of package gemm. It is a module of its own so that nobody who imports
-// colbert sees avo.
+// Command gemm generates the amd64 micro-kernels of package gemm. Generators are a module of their own so that nobody
+// who imports colbert sees avo; go generate ./... runs them.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-//go:generate go run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg gemm
+//go:generate go run . -out ../../gemm/kernels_amd64.s -stubs ../../gemm/kernels_amd64.go -pkg gemm
 
 // isa is a vector instruction set and the tile of c that its registers hold beside two vectors of b and one of a.
 type isa struct {

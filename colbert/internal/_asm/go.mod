@@ -1,4 +1,4 @@
-module github.com/flash-maxsim/gorgonia-maxsim/colbert/internal/gemm/_asm
+module github.com/flash-maxsim/gorgonia-maxsim/colbert/internal/_asm
 
 go 1.25.0
 
