@@ -1,0 +1,180 @@
+// bench [case...] [precision...] [sm80] [csr]: times of the engine's kernels, inputs on the device.
+//
+// bf16 and f16 inputs are already packed (identity maps); tf32 and split include the packing of float32 rows. Median of 25
+// launches, each after 256 MB of memset (cold L2). Before any time is taken the scores and the argmax of a random sample
+// are compared with double. csr: also the inverse grid for several numbers of segments.
+#include "engine.hpp"
+#include <algorithm>
+#include <set>
+
+struct Case { const char* name; int nq, nd, tq, td, group; bool train; int dim; bool ragged; };
+static const Case cases[] = {
+    {"F1t", 128, 128, 32, 300, 0, true, 128, false},    {"F1v", 64, 64, 1024, 1024, 0, true, 128, false},
+    {"F2a", 1, 1000, 32, 300, 0, false, 128, false},    {"F2b", 1, 10000, 32, 300, 0, false, 128, false},
+    {"F2c", 1, 1000, 128, 1024, 0, false, 128, false},  {"F2d", 1, 1000, 1024, 1024, 0, false, 128, false},
+    {"T1L", 512, 512, 32, 300, 0, true, 128, false},    {"T2", 64, 1024, 32, 300, 16, true, 128, false},
+    {"R20", 200, 200, 20, 180, 0, true, 128, true},     {"D64", 128, 128, 32, 300, 0, true, 64, false},
+    {"D96", 128, 128, 32, 300, 0, true, 96, false},     {"D256", 128, 128, 32, 300, 0, true, 256, false},
+    {"D768", 128, 128, 32, 300, 0, true, 768, false},   {"D1024", 128, 128, 32, 300, 0, true, 1024, false},
+    {"V64", 64, 64, 1024, 1024, 0, false, 64, false},   {"V96", 64, 64, 1024, 1024, 0, false, 96, false},
+    {"V256", 64, 64, 1024, 1024, 0, false, 256, false}, {"V768", 64, 64, 1024, 1024, 0, false, 768, false},
+};
+
+static Problem make(const Case& c) {
+  Problem p;
+  p.dim = c.dim;
+  p.group = c.group;
+  std::mt19937 r(7);
+  for (int i = 0; i < c.nq; i++) p.Q.add(c.tq);
+  for (int j = 0; j < c.nd; j++) p.D.add(c.ragged ? 1 + (int)(r() % (2 * c.td)) : c.td);
+  auto fill = [&](std::vector<double>& x, int rows, int salt) {
+    x.resize((size_t)rows * c.dim);
+    parallel(64, [&](int part) {
+      std::mt19937 g(1000 * salt + part);
+      std::normal_distribution<float> n;
+      for (int row = part; row < rows; row += 64) {
+        double* v = x.data() + (size_t)row * c.dim, s = 0;
+        for (int k = 0; k < c.dim; k++) { v[k] = n(g); s += v[k] * v[k]; }
+        for (int k = 0; k < c.dim; k++) v[k] = (float)(v[k] / std::sqrt(s));
+      }
+    });
+  };
+  fill(p.q, p.Q.rows(), 1);
+  fill(p.d, p.D.rows(), 2);
+  p.ds.resize((size_t)c.nq * p.cols());
+  std::normal_distribution<float> n;
+  for (auto& v : p.ds) v = n(r) / p.cols();
+  return p;
+}
+
+static std::vector<uint16_t> halves(Precision p, const std::vector<double>& x) {
+  std::vector<uint16_t> h(x.size());
+  parallel(64, [&](int part) {
+    for (size_t i = part; i < x.size(); i += 64) {
+      const double v = stored(p, x[i]);
+      if (p == BF16) { float f = (float)v; uint32_t u; memcpy(&u, &f, 4); h[i] = (uint16_t)(u >> 16); }
+      else { _Float16 f = (_Float16)v; memcpy(&h[i], &f, 2); }
+    }
+  });
+  return h;
+}
+
+struct Timer {
+  Gpu& gpu;
+  Buffer flush{256u << 20};
+  CUevent a, b;
+  explicit Timer(Gpu& g) : gpu(g) { CK(cuEventCreate(&a, 0)); CK(cuEventCreate(&b, 0)); }
+  template <class F> float cold(F f, int n = 25) {
+    for (int i = 0; i < 3; i++) f();
+    gpu.sync();
+    std::vector<float> v;
+    for (int i = 0; i < n; i++) {
+      CK(cuMemsetD8Async(flush.p, (unsigned char)i, flush.bytes, gpu.stream));
+      CK(cuEventRecord(a, gpu.stream));
+      f();
+      CK(cuEventRecord(b, gpu.stream));
+      CK(cuEventSynchronize(b));
+      float ms;
+      CK(cuEventElapsedTime(&ms, a, b));
+      v.push_back(ms);
+    }
+    std::sort(v.begin(), v.end());
+    return v[n / 2];
+  }
+};
+
+// A random sample of winners and scores against double.
+static bool sample(const Problem& pr, Precision p, Engine& e) {
+  const auto arg = e.argmax();
+  const auto scores = e.numbers(e.scores);
+  const int cols = pr.cols();
+  std::mt19937 r(99);
+  std::vector<std::pair<int, int>> picks;
+  for (int n = 0; n < 24; n++) picks.push_back({(int)(r() % pr.Q.n()), (int)(r() % cols)});
+  std::vector<double> err(picks.size());
+  std::vector<int> wrong(picks.size());
+  parallel((int)picks.size(), [&](int n) {
+    const int i = picks[n].first, k = picks[n].second, j = pr.doc(i, k);
+    double score = 0;
+    for (int t = pr.Q.cu[i]; t < pr.Q.cu[i + 1]; t++) {
+      double best = -INFINITY, mine = 0;
+      int at = -1;
+      const int a = arg[pr.tape(i, k) + t - pr.Q.cu[i]];
+      for (int u = pr.D.cu[j]; u < pr.D.cu[j + 1]; u++) {
+        double s = 0;
+        for (int x = 0; x < pr.dim; x++) s += stored(p, pr.q[(size_t)t * pr.dim + x]) * stored(p, pr.d[(size_t)u * pr.dim + x]);
+        if (u - pr.D.cu[j] == a) mine = s;
+        if (s > best) { best = s; at = u - pr.D.cu[j]; }
+      }
+      if (a != at && best - mine > 1e-6) wrong[n]++;
+      score += best;
+    }
+    err[n] = std::fabs(scores[(size_t)i * cols + k] - score) / std::fabs(score);
+  });
+  double worst = 0;
+  int bad = 0;
+  for (double x : err) worst = std::max(worst, x);
+  for (int x : wrong) bad += x;
+  printf("  sample of %zu pairs: score error %.2e, wrong winners %d%s\n", picks.size(), worst, bad, worst < 2e-6 && bad == 0 ? "" : "  <-- WRONG");
+  return worst < 2e-6 && bad == 0;
+}
+
+int main(int argc, char** argv) {
+  std::set<std::string> args(argv + 1, argv + argc);
+  std::string folder = "kernels";
+  auto has = [&](const char* s) { return args.count(s) != 0; };
+  Gpu gpu(folder);
+  int driver = 0;
+  CK(cuDriverGetVersion(&driver));
+  printf("bench on %s, %d SMs, driver API %d\n", gpu.name, gpu.sms, driver);
+  Timer timer(gpu);
+  bool any_case = false, any_precision = false;
+  for (auto& c : cases) any_case |= has(c.name);
+  for (int p = 0; p < 6; p++) any_precision |= has(name((Precision)p));
+  bool ok = true;
+  for (auto& c : cases) {
+    if (any_case && !has(c.name)) continue;
+    const Problem pr = make(c);
+    const double flop = 2.0 * c.dim * (c.group ? (double)pr.Q.rows() * c.group * c.td : (double)pr.Q.rows() * pr.D.rows());
+    for (Precision p : {BF16, F16, TF32, SPLIT}) {
+      if (any_precision ? !has(name(p)) : p != BF16) continue;
+      for (int hopper = gpu.major == 9; hopper >= 0; hopper--) {
+        if (!hopper && !has("sm80")) continue;
+        const bool packed = p == BF16 || p == F16;
+        Engine max(gpu, pr, p, hopper, false, false, packed), e(gpu, pr, p, hopper, true, false, packed);
+        if (packed)
+          for (Engine* x : {&max, &e}) {
+            const auto q = halves(p, pr.q), d = halves(p, pr.d);
+            CK(cuMemcpyHtoD(x->qs.p, q.data(), q.size() * 2));
+            CK(cuMemcpyHtoD(x->ds_.p, d.data(), d.size() * 2));
+          }
+        CK(cuCtxSynchronize());
+        printf("%s %s %s: %d x %d, %d x %d, dim %d%s, kernel %s\n", c.name, name(p), hopper ? "sm90a" : "sm80", c.nq, c.nd, c.tq, c.td, c.dim, c.ragged ? ", ragged" : "", e.choice.kernel.c_str());
+        e.forward();
+        gpu.sync();
+        ok &= sample(pr, p, e);
+        const float k0 = timer.cold([&] { max.pack(); max.product(); }), f0 = timer.cold([&] { max.forward(); });
+        const float k1 = timer.cold([&] { e.pack(); e.product(); }), f1 = timer.cold([&] { e.forward(); });
+        printf("  forward: max only %.4f ms (with sums %.4f, %.0f TFLOP/s), argmax %.4f (with sums %.4f, %.0f TFLOP/s)\n", k0, f0, flop / f0 / 1e9, k1, f1, flop / f1 / 1e9);
+        if (c.train) {
+          const float tc = timer.cold([&] { e.csr(); }), td = timer.cold([&] { e.grad_d(); }), tq = timer.cold([&] { e.grad_q(gpu.stream); });
+          const float b1 = timer.cold([&] { e.backward(); }), b2 = timer.cold([&] { e.backward_two_streams(); });
+          const float s1 = timer.cold([&] { e.forward(); e.backward(); }), s2 = timer.cold([&] { e.forward(); e.backward_two_streams(); });
+          const size_t extra = e.arg.bytes + std::max(e.part.bytes, e.list.bytes) + e.rowptr.bytes + e.counts.bytes + e.scores.bytes + e.qown.bytes + e.down.bytes;
+          printf("  backward: csr %.4f (segs %d), dd %.4f, dq %.4f, all %.4f (two streams %.4f); step %.4f (two streams %.4f) ms; extra memory %.1f MiB\n", tc, e.csr_segs, td, tq, b1, b2, s1, s2, extra / 1048576.0);
+          if (has("csr"))
+            for (int utile : {256, 512, 1024})
+              for (int segs : {0, 1, 2, 4, 8, 16, 32}) {
+                if (segs == 0 && (e.maxtd > 2048 || utile != 1024)) continue;
+                if (utile > 256 && utile >= 2 * e.maxtd) continue;
+                e.set_csr(segs, utile);
+                CK(cuCtxSynchronize());
+                printf("    csr utile %d segs %d: %.4f\n", utile, segs, timer.cold([&] { e.csr(); }));
+              }
+        }
+        fflush(stdout);
+      }
+    }
+  }
+  return !ok;
+}

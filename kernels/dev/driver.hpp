@@ -1,0 +1,106 @@
+// The driver calls that the harness needs, with every return code checked.
+#pragma once
+#include <cuda.h>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#define CK(x)                                                                        \
+  do {                                                                               \
+    CUresult r_ = (x);                                                               \
+    if (r_ != CUDA_SUCCESS) {                                                        \
+      const char* s_ = "?";                                                          \
+      cuGetErrorString(r_, &s_);                                                     \
+      printf("%s:%d %s: %s\n", __FILE__, __LINE__, #x, s_);                          \
+      exit(1);                                                                       \
+    }                                                                                \
+  } while (0)
+
+// The device, the images and every kernel by name.
+struct Gpu {
+  CUdevice dev;
+  CUcontext ctx;
+  CUstream stream, second;
+  CUevent fork, join;
+  int sms = 0, major = 0, minor = 0;
+  char name[128];
+  std::vector<CUmodule> modules;
+  std::map<std::string, CUfunction> found;
+  std::map<CUfunction, int> shared;
+
+  explicit Gpu(const std::string& folder) {
+    CK(cuInit(0));
+    CK(cuDeviceGet(&dev, 0));
+    CK(cuDevicePrimaryCtxRetain(&ctx, dev));
+    CK(cuCtxSetCurrent(ctx));
+    CK(cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, dev));
+    CK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, dev));
+    CK(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, dev));
+    CK(cuDeviceGetName(name, sizeof name, dev));
+    CK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CK(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+    CK(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
+    CK(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
+    load(folder + "/maxsim.ptx");
+    load(folder + "/forward_sm80.ptx");
+    if (major == 9 && minor == 0) load(folder + "/forward_sm90a.cubin");
+  }
+  void load(const std::string& path) {
+    std::ifstream f(path, std::ios::binary);
+    std::stringstream s;
+    s << f.rdbuf();
+    std::string image = s.str();
+    if (image.empty()) { printf("no image %s\n", path.c_str()); exit(1); }
+    CUmodule m;
+    CK(cuModuleLoadData(&m, image.c_str()));
+    modules.push_back(m);
+  }
+  CUfunction get(const std::string& kernel) {
+    auto it = found.find(kernel);
+    if (it != found.end()) return it->second;
+    for (CUmodule m : modules) {
+      CUfunction f;
+      if (cuModuleGetFunction(&f, m, kernel.c_str()) == CUDA_SUCCESS) return found[kernel] = f;
+    }
+    printf("no kernel %s\n", kernel.c_str());
+    exit(1);
+  }
+  template <class P> void launch(const std::string& kernel, const P& params, unsigned gx, unsigned gy, unsigned gz, unsigned block, int bytes, CUstream s) {
+    if (gx == 0 || gy == 0 || gz == 0) return;
+    CUfunction f = get(kernel);
+    int& set = shared[f];
+    if (bytes > set) { CK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)); set = bytes; }
+    void* args[] = {(void*)&params};
+    CUresult r = cuLaunchKernel(f, gx, gy, gz, block, 1, 1, bytes, s, args, nullptr);
+    if (r != CUDA_SUCCESS) { printf("launch %s (%u,%u,%u)x%u %d bytes\n", kernel.c_str(), gx, gy, gz, block, bytes); CK(r); }
+  }
+  void sync() { CK(cuStreamSynchronize(stream)); }
+};
+
+// Device memory, poisoned when it is made.
+struct Buffer {
+  CUdeviceptr p = 0;
+  size_t bytes = 0;
+  Buffer() = default;
+  explicit Buffer(size_t n, int poison = 0xA5) : bytes(n) {
+    if (n == 0) return;
+    CK(cuMemAlloc(&p, n));
+    CK(cuMemsetD8(p, (unsigned char)poison, n));
+  }
+  template <class T> explicit Buffer(const std::vector<T>& v) : Buffer(v.size() * sizeof(T)) {
+    if (!v.empty()) CK(cuMemcpyHtoD(p, v.data(), bytes));
+  }
+  Buffer(Buffer&& o) noexcept { std::swap(p, o.p); std::swap(bytes, o.bytes); }
+  Buffer& operator=(Buffer&& o) noexcept { std::swap(p, o.p); std::swap(bytes, o.bytes); return *this; }
+  ~Buffer() { if (p) cuMemFree(p); }
+  template <class T> std::vector<T> host() const {
+    std::vector<T> v(bytes / sizeof(T));
+    if (!v.empty()) CK(cuMemcpyDtoH(v.data(), p, v.size() * sizeof(T)));
+    return v;
+  }
+};

@@ -1,0 +1,197 @@
+// What the host does with the kernels: choice by shape, buffers, launches. The README's tables as code.
+#pragma once
+#include "../params.cuh"
+#include "driver.hpp"
+#include "problem.hpp"
+
+inline int up(int64_t n, int64_t to) { return (int)((n + to - 1) / to); }
+
+struct Choice {
+  std::string kernel;
+  int ctas, block, shared, tile;
+};
+
+inline Choice choose(Precision p, bool hopper, int rows, int row, bool arg) {
+  const std::string type = std::string("maxsim_forward_") + name(p) + "_", tail = arg ? "_arg" : "_max";
+  const int most = 232448;
+  if (p == F32 || p == F64) return {std::string("maxsim_forward_exact_") + name(p), 4, 256, 0, 64};
+  if (!hopper) {
+    std::string k = (p == BF16 || p == F16) && row <= 256 ? (row <= 128 ? "k4" : row <= 192 ? "k6" : "k8") : "stream";
+    return {type + k + tail + "_sm80", 1, 256, k == "stream" ? 98304 : k == "k4" ? 32768 : 65536, k == "stream" ? 128 : 256};
+  }
+  if (p == SPLIT) return {type + (row <= 1024 ? "long_m128" : "stream") + tail + "_sm90a", 1, 384, most, 128};
+  if (p == TF32) return {type + "stream" + tail + "_sm90a", 1, 640, most, 256};
+  if (rows <= 64 && row <= 768) return {type + (row <= 256 ? "k8_m64" : "long_m64") + tail + "_sm90a", 2, 256, 115712, 64};
+  if (rows <= 128 && row <= 256) return {type + "k8_m128" + tail + "_sm90a", 1, 384, most, 128};
+  return {type + (row <= 128 ? "k4_m256" : row <= 192 ? "k6_m256" : row <= 256 ? "k8_m256" : row <= 512 ? "long_m256" : "stream") + tail + "_sm90a", 1, 640, most, 256};
+}
+
+// cuTensorMapEncodeTiled is newer than some cuda.h; CUtensorMap is 128 opaque bytes.
+inline void tensor_map(uint8_t* out, CUdeviceptr base, int64_t row_bytes, int64_t rows, int box_rows) {
+  memset(out, 0, 128);
+  if (rows == 0) return;
+  alignas(64) CUtensorMap m;
+  cuuint64_t dims[2] = {(cuuint64_t)row_bytes / 2, (cuuint64_t)rows}, stride[1] = {(cuuint64_t)row_bytes};
+  cuuint32_t box[2] = {64, (cuuint32_t)box_rows}, steps[2] = {1, 1};
+  CK(cuTensorMapEncodeTiled(&m, CU_TENSOR_MAP_DATA_TYPE_UINT16, 2, (void*)base, dims, stride, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                            CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  memcpy(out, &m, 128);
+}
+
+// Everything one problem needs on the device, made once; the steps are launches only.
+struct Engine {
+  Gpu& gpu;
+  Precision p;
+  bool hopper, record, raw;  // raw: gradients and exact forward read the user's rows
+  int bq, bd, cols, dim, group, totq, totd, maxq, maxtd, ld, size, argbytes, listbytes, qlen = 0;
+  int rows_q, rows_d;
+  bool identity;
+  Buffer q, d, qs, ds_, qmap, dmap, cuq, cud, qown, down, qscale, dscale, qflag, dflag, flagged;
+  Buffer arg, part, scores, rowptr, list, counts, g, dq, dd, ucuq, ucud, tape;
+  Choice choice;
+  ForwardSm90Params fp{};
+  CsrParams cp{};
+  int csr_segs = 0, csr_utile = 0;  // segs 0: fused
+
+  // identity: rows are already packed in q16 and d16 (bench), maps are null.
+  Engine(Gpu& gpu_, const Problem& pr, Precision p_, bool hopper_, bool record_, bool wide_ = false, bool identity_ = false)
+      : gpu(gpu_), p(p_), hopper(hopper_), record(record_), raw(p_ >= TF32), identity(identity_) {
+    Compact Q(pr.Q, MAXSIM_SLAB), D(pr.D, 1);
+    bq = pr.Q.n(); bd = pr.D.n(); cols = pr.cols(); dim = pr.dim; group = pr.group;
+    totq = Q.cu.back(); totd = D.cu.back(); maxq = group ? Q.longest : totq; maxtd = D.longest;
+    rows_q = pr.Q.rows(); rows_d = pr.D.rows();
+    size = p == F64 ? 8 : p >= SPLIT ? 4 : p == TF32 ? 4 : 2;
+    ld = p == SPLIT ? 2 * 32 * up(dim, 32) : p == TF32 ? 4 * up(dim, 4) : p <= F16 ? 8 * up(dim, 8) : dim;
+    const int storage = p == SPLIT ? 2 : size;
+    argbytes = wide_ || maxtd > 65536 ? 4 : 2;
+    listbytes = wide_ || maxq > 65536 ? 4 : 2;
+    for (int i = 0; i < bq; i++) {
+      int n = Q.cu[i + 1] - Q.cu[i];
+      qlen = i == 0 ? n : n == qlen ? qlen : 0;
+    }
+    auto upload = [&](const std::vector<double>& v) {
+      if (p == F64) return Buffer(v);
+      return Buffer(std::vector<float>(v.begin(), v.end()));
+    };
+    if (!identity) { q = upload(pr.q); d = upload(pr.d); qmap = Buffer(Q.map); dmap = Buffer(D.map); }
+    if (p != F32 && p != F64) { qs = Buffer((size_t)totq * ld * storage); ds_ = Buffer((size_t)totd * ld * storage); }
+    cuq = Buffer(Q.cu); cud = Buffer(D.cu); ucuq = Buffer(pr.Q.cu); ucud = Buffer(pr.D.cu);
+    qown = Buffer((size_t)totq * 4); down = Buffer((size_t)totd * 4);
+    if (p == SPLIT) {
+      qscale = Buffer((size_t)totq * 4); dscale = Buffer((size_t)totd * 4);
+      qflag = Buffer((size_t)totq); dflag = Buffer((size_t)totd); flagged = Buffer(4);
+    }
+    const size_t winners = (size_t)totq * cols;
+    if (record) arg = Buffer(winners * argbytes);
+    part = Buffer(winners / 4 * (p == F64 ? 8 : 4));
+    scores = Buffer((size_t)bq * cols * (p == F64 ? 8 : 4));
+    if (record) {
+      rowptr = Buffer((size_t)(totd + bd) * 4); list = Buffer(winners * listbytes);
+      dq = Buffer((size_t)rows_q * dim * (p == F64 ? 8 : 4)); dd = Buffer((size_t)rows_d * dim * (p == F64 ? 8 : 4));
+      if (!pr.ds.empty()) g = upload(pr.ds);
+    }
+    csr_utile = std::max(1, std::min(maxtd, 1024));
+    if (!(maxtd <= 1024 && (bd >= gpu.sms || winners < (1u << 18))))
+      csr_segs = std::max(1, std::min(up(4 * gpu.sms, (int64_t)bd * up(maxtd, csr_utile)), up(maxq, 1024)));
+    set_csr(csr_segs, csr_utile);
+    choice = choose(p, hopper, maxq, ld * storage, record);
+    ForwardParams& f = fp.f;
+    f = {};
+    const bool exact = p == F32 || p == F64;
+    f.q = exact ? q.p : qs.p; f.d = exact ? d.p : ds_.p; f.qmap = qmap.p; f.dmap = dmap.p; f.cuq = cuq.p; f.cud = cud.p;
+    f.qscale = qscale.p; f.dscale = dscale.p; f.argmax = arg.p; f.part = part.p;
+    f.bq = bq; f.bd = bd; f.totq = totq; f.totd = totd; f.dim = dim; f.ldq = f.ldd = ld; f.group = group; f.maxq = maxq; f.argbytes = argbytes;
+    if (!exact && hopper) {
+      tensor_map(fp.dtile, ds_.p, (int64_t)ld * storage, totd, 128);
+      tensor_map(fp.qtile, qs.p, (int64_t)ld * storage, totq, 64);
+    }
+    CK(cuCtxSynchronize());  // uploads and poison are on the default stream
+    owners();
+  }
+  void set_csr(int segs, int utile) {
+    csr_segs = segs; csr_utile = utile;
+    if (record && segs) counts = Buffer((size_t)segs * totd * 4);
+    cp = {arg.p, qmap.p, cuq.p, cud.p, rowptr.p, list.p, counts.p, bq, bd, totq, totd, group, argbytes, listbytes, utile, segs};
+  }
+  void owners() {
+    gpu.launch("maxsim_row_owner", OwnerParams{cuq.p, qown.p, bq}, up(bq, 8), 1, 1, 256, 0, gpu.stream);
+    gpu.launch("maxsim_row_owner", OwnerParams{cud.p, down.p, bd}, up(bd, 8), 1, 1, 256, 0, gpu.stream);
+  }
+  void pack() {
+    if (p == F32 || p == F64 || identity) return;
+    if (p == SPLIT) CK(cuMemsetD8Async(flagged.p, 0, 4, gpu.stream));
+    const std::string k = std::string("maxsim_pack_") + name(p);
+    gpu.launch(k, PackParams{q.p, qmap.p, qs.p, qscale.p, qflag.p, flagged.p, totq, dim, ld}, up(totq, 8), 1, 1, 256, 0, gpu.stream);
+    gpu.launch(k, PackParams{d.p, dmap.p, ds_.p, dscale.p, dflag.p, flagged.p, totd, dim, ld}, up(totd, 8), 1, 1, 256, 0, gpu.stream);
+  }
+  void product() {
+    if (totd == 0 || totq == 0) return;
+    const unsigned grid = (unsigned)(choice.ctas * gpu.sms);
+    if (choice.kernel.find("sm90a") != std::string::npos) gpu.launch(choice.kernel, fp, grid, 1, 1, choice.block, choice.shared, gpu.stream);
+    else gpu.launch(choice.kernel, fp.f, grid, 1, 1, choice.block, choice.shared, gpu.stream);
+    if (p == SPLIT) {
+      ForwardParams f = fp.f;
+      f.q = q.p; f.d = d.p; f.ldq = f.ldd = dim; f.qscale = f.dscale = 0; f.qflag = qflag.p; f.dflag = dflag.p; f.flagged = flagged.p;
+      gpu.launch("maxsim_forward_exact_f32", f, 4 * gpu.sms, 1, 1, 256, 0, gpu.stream);
+    }
+  }
+  void sums() {
+    ScoresParams s{part.p, cuq.p, cud.p, scores.p, bq, bd, totq, group};
+    gpu.launch(p == F64 ? "maxsim_scores_f64" : "maxsim_scores_f32", s, up((int64_t)bq * cols, 32), 1, 1, 256, 0, gpu.stream);
+  }
+  void forward() { pack(); product(); sums(); }
+  void csr() {
+    if (csr_segs == 0) { gpu.launch("maxsim_csr_fused", cp, bd, 1, 1, 512, 64 * std::max(maxtd, 1), gpu.stream); return; }
+    const int tiles = up(maxtd, csr_utile);
+    gpu.launch("maxsim_csr_count", cp, bd, csr_segs, tiles, 512, 64 * csr_utile, gpu.stream);
+    gpu.launch("maxsim_csr_scan", cp, bd, 1, 1, 512, 0, gpu.stream);
+    gpu.launch("maxsim_csr_place", cp, bd, csr_segs, tiles, 512, 64 * csr_utile, gpu.stream);
+  }
+  std::string grad_type() const { return p == BF16 ? "bf16" : p == F16 ? "f16" : p == F64 ? "f64" : "f32"; }
+  int blocks() const { return up((int64_t)dim * size, 512); }
+  void grad_d() {
+    int64_t mul = 0, shift = 0;
+    if (qlen > 1) {
+      while ((1 << (shift + 1)) < qlen) shift++;
+      mul = (int64_t)(((1ull << (32 + shift)) + qlen - 1) / qlen);
+    }
+    GradDParams a{raw ? q.p : qs.p, raw ? qmap.p : 0, qown.p, down.p, dmap.p, cuq.p, cud.p, rowptr.p, list.p, g.p, dd.p,
+                  bq, bd, totq, totd, group, dim, raw ? dim : ld, listbytes, mul, shift};
+    gpu.launch("maxsim_grad_d_" + grad_type(), a, up(totd, 8), blocks(), 1, 256, 0, gpu.stream);
+  }
+  void grad_q(CUstream s) {
+    GradQParams a{raw ? d.p : ds_.p, raw ? dmap.p : 0, qown.p, qmap.p, cuq.p, cud.p, arg.p, g.p, dq.p,
+                  bq, bd, totq, totd, group, dim, raw ? dim : ld, argbytes};
+    const int need = up((int64_t)dim * size, 16), pitch = (raw ? dim : ld) * size;
+    const int lanes = pitch % 16 ? 32 : need <= 8 ? 8 : need <= 16 ? 16 : 32;
+    gpu.launch("maxsim_grad_q_" + grad_type(), a, up(totq, 512 / lanes), blocks(), 1, 512, 0, s);
+  }
+  void clear() {
+    CK(cuMemsetD8Async(dq.p, 0, dq.bytes, gpu.stream));
+    CK(cuMemsetD8Async(dd.p, 0, dd.bytes, gpu.stream));
+  }
+  void backward() { csr(); grad_d(); grad_q(gpu.stream); }
+  void backward_two_streams() {  // grad_q beside the CSR and grad_d
+    CK(cuEventRecord(gpu.fork, gpu.stream));
+    CK(cuStreamWaitEvent(gpu.second, gpu.fork, 0));
+    csr();
+    grad_q(gpu.second);
+    CK(cuEventRecord(gpu.join, gpu.second));
+    grad_d();
+    CK(cuStreamWaitEvent(gpu.stream, gpu.join, 0));
+  }
+  std::vector<int> argmax() {
+    tape = Buffer((size_t)rows_q * cols * 4, 0xff);
+    CK(cuCtxSynchronize());
+    ArgmaxParams a{arg.p, qmap.p, dmap.p, cuq.p, cud.p, qown.p, ucuq.p, ucud.p, tape.p, bq, bd, totq, group, argbytes};
+    gpu.launch("maxsim_argmax", a, (unsigned)bd * up(std::max(maxq, 1), 256), 1, 1, 256, 0, gpu.stream);
+    gpu.sync();
+    return tape.host<int>();
+  }
+  std::vector<double> numbers(const Buffer& b) {
+    gpu.sync();
+    if (p == F64) return b.host<double>();
+    auto f = b.host<float>();
+    return std::vector<double>(f.begin(), f.end());
+  }
+};
