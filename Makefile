@@ -5,6 +5,8 @@
 asm:
 	rm -f internal/cpu/tile/kernels_amd64.* internal/cpu/peak/fma_amd64.*
 	cd internal/cpu/tile/_asm && go generate ./...
+	rm -f colbert/internal/*/kernels_amd64.*
+	cd colbert/internal/_asm && go generate ./...
 
 .PHONY: kernels
 
