@@ -100,7 +100,7 @@ func (t *Tape) gradQ(call *scope, upstream address, bytes int64) (out address, e
 		bq: p.bq, bd: p.bd, totq: p.totq, totd: p.totd, group: p.group, dim: int64(p.b.Dim), argbytes: p.argbytes,
 	}
 	params.d, params.dmap, params.ldd = t.operand(t.d)
-	return out, launch(t.device, gradCall("maxsim_grad_q_"+t.storage.operand, p.totq, params.dim, t.storage.operandSz), &params)
+	return out, launch(t.device, gradQCall(t.storage.operand, p.totq, params.dim, params.ldd, t.storage.size), &params)
 }
 
 // gradD queues dd: for every document row its list of query rows, ascending.
@@ -125,7 +125,7 @@ func (t *Tape) gradD(call *scope, upstream address, bytes int64) (out address, e
 	}
 	params.q, params.qmap, params.ldq = t.operand(t.q)
 	params.qmul, params.qshift = reciprocal(int64(p.q.equal))
-	return out, launch(t.device, gradCall("maxsim_grad_d_"+t.storage.operand, p.totd, params.dim, t.storage.operandSz), &params)
+	return out, launch(t.device, gradDCall(t.storage.operand, p.totd, params.dim, t.storage.size), &params)
 }
 
 // invert queues the inverse of the argmax, unless the tape has it.
@@ -144,21 +144,19 @@ func (t *Tape) invert(call *scope) (err error) {
 	if err != nil {
 		return err
 	}
-	plan := planCSR(p.bd, int64(p.d.longest), p.meets, dev.properties.Multiprocessors, dev.properties.SharedPerBlock)
+	plan := planCSR(p.bd, int64(p.d.longest), p.maxq, p.winners, dev.properties.Multiprocessors)
 	params := csrParams{
 		argmax: t.argmax, qmap: t.q.from, cuq: t.q.cu, cud: t.d.cu, rowptr: rowptr, list: list,
 		bq: p.bq, bd: p.bd, totq: p.totq, totd: p.totd, group: p.group,
 		argbytes: p.argbytes, listbytes: p.listbytes, utile: plan.utile, segs: plan.segs,
 	}
-	kernels := []string{"maxsim_csr_fused"}
 	if !plan.fused {
-		kernels = []string{"maxsim_csr_count", "maxsim_csr_scan", "maxsim_csr_place"}
 		if params.counts, err = call.alloc(4 * plan.segs * p.totd); err != nil {
 			return err
 		}
 	}
-	for _, k := range kernels {
-		if err := launch(dev, plan.call(k, p.bd), &params); err != nil {
+	for _, c := range plan.calls(p.bd) {
+		if err := launch(dev, c, &params); err != nil {
 			dev.drain() // before the memory goes back
 			return err
 		}

@@ -8,6 +8,9 @@ type address uint64
 // dim3 is the extent of a grid in blocks or of a block in threads.
 type dim3 struct{ x, y, z uint32 }
 
+// tensorMap is an encoded descriptor of a matrix, for the copy engine of compute capability 9.0.
+type tensorMap [128]byte
+
 // driver is what a [Device] needs from the GPU's driver. One implementation drives libcuda (build tag maxsim_cuda),
 // another, in the tests, keeps books. Every method may be called from any goroutine on any thread.
 type driver interface {
@@ -23,6 +26,8 @@ type driver interface {
 	// register page-locks Go memory, which must stay reachable until unregister.
 	register(p unsafe.Pointer, bytes int64) error
 	unregister(p uintptr) error
+	// tensorMap describes rows of rowBytes bytes each from a on, of which boxes of 128 bytes by boxRows are copied.
+	tensorMap(a address, rowBytes, rows int64, boxRows int) (tensorMap, error)
 	newQueue() (queue, error)
 	newMark() (mark, error)
 	// close gives back all that belongs to the driver; queues and marks are closed before.

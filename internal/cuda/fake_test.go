@@ -135,6 +135,11 @@ func (f *fake) unregister(p uintptr) error {
 	return nil
 }
 
+func (f *fake) tensorMap(a address, rowBytes, rows int64, _ int) (m tensorMap, err error) {
+	err = f.do(func() error { _, err := f.device(a, rowBytes*rows); return err })
+	return m, err
+}
+
 func (f *fake) newQueue() (queue, error) {
 	return fakeQueue{f}, f.do(func() error { f.open++; return nil })
 }

@@ -109,11 +109,35 @@ func (e *Engine[T]) product(l *loader[T], t *Tape, record bool) (err error) {
 	}
 	params.q, params.d, params.ldq, params.ldd = t.q.packed, t.d.packed, t.q.ld, t.d.ld
 	params.qscale, params.dscale = t.q.scale, t.d.scale
-	if err := launch(e.device, forwardCall(l.storage, p, record, e.device.properties), &params); err != nil || !l.storage.split {
+	if err := e.tensorCores(l, p, &params, record); err != nil || !l.storage.split {
 		return err
 	}
 	exact.qflag, exact.dflag, exact.flagged = t.q.flag, t.d.flag, l.flagged
 	return launch(e.device, exactCall("exact_f32", e.device.properties), &exact)
+}
+
+// Boxes of the tensor maps: 128 bytes of as many rows as a kernel multiplies at once.
+const (
+	boxQ = 64
+	boxD = 128
+)
+
+// tensorCores queues the product of packed rows.
+func (e *Engine[T]) tensorCores(l *loader[T], p *problem, params *forwardParams, record bool) error {
+	rowBytes := params.ldd * l.storage.element
+	k := chooseForward(e.device.properties, l.storage.product, rowBytes, p.maxq, record)
+	if !k.hopper {
+		return launch(e.device, k.call, params)
+	}
+	hopper := forwardSm90Params{f: *params}
+	var err error
+	if hopper.dtile, err = e.device.drv.tensorMap(params.d, rowBytes, p.totd, boxD); err != nil {
+		return err
+	}
+	if hopper.qtile, err = e.device.drv.tensorMap(params.q, rowBytes, p.totq, boxQ); err != nil {
+		return err
+	}
+	return launch(e.device, k.call, &hopper)
 }
 
 // sum queues the scores and their way to the host.

@@ -4,10 +4,12 @@ package cuda
 // a score, as the kernel's own comment says.
 
 const (
-	threads    = 256 // of a block, where nothing else is said
-	csrThreads = 512
-	warps      = threads / 32
-	csrWarps   = csrThreads / 32
+	threads      = 256 // of a block, where nothing else is said
+	csrThreads   = 512
+	gradQThreads = 512
+	warps        = threads / 32
+	csrWarps     = csrThreads / 32
+	gradSlice    = 512 // bytes of a row that a warp adds up at once
 )
 
 func ceilDiv(n, by int64) int64 { return (n + by - 1) / by }
@@ -29,15 +31,32 @@ func argmaxCall(documents, most int64) call {
 	return line("maxsim_argmax", documents*ceilDiv(most, threads))
 }
 
-// gradCall has one warp for every row and slice of columns; a lane holds 16 bytes of the operand.
-func gradCall(kernel string, rows, dim, operandBytes int64) call {
-	c := line(kernel, ceilDiv(rows, warps))
-	c.grid.y = uint32(ceilDiv(dim, 512/operandBytes))
+// gradDCall has one warp for every document row and slice of 512 bytes of it.
+func gradDCall(operand string, rows, dim, size int64) call {
+	c := line("maxsim_grad_d_"+operand, ceilDiv(rows, warps))
+	c.grid.y = uint32(ceilDiv(dim*size, gradSlice))
 	return c
 }
 
-// csrPlan says how the inverse of the argmax is sorted: one block a document while its rows fit, else several tiles of
-// its rows and several segments of the query rows.
+// gradQCall has several lanes for every query row and slice of 512 bytes of it: as many as hold 16 bytes each.
+func gradQCall(operand string, rows, dim, pitch, size int64) call {
+	lanes := int64(32)
+	if pitch*size%16 == 0 {
+		for n := int64(8); n < 32; n *= 2 {
+			if ceilDiv(dim*size, 16) <= n {
+				lanes = n
+				break
+			}
+		}
+	}
+	c := line("maxsim_grad_q_"+operand, ceilDiv(rows, gradQThreads/lanes))
+	c.grid.y = uint32(ceilDiv(dim*size, gradSlice))
+	c.block.x = gradQThreads
+	return c
+}
+
+// csrPlan says how the inverse of the argmax is sorted: one block a document, or three kernels whose blocks take a tile
+// of a document's rows and a segment of its query rows. The list is the same for every plan.
 type csrPlan struct {
 	fused bool
 	utile int64 // document rows that a block sorts at once
@@ -45,47 +64,41 @@ type csrPlan struct {
 	tiles int64
 }
 
-// csrShared returns the shared bytes of a block: one counter for every document row of a tile and warp.
-func csrShared(utile int64) int64 { return csrWarps * utile * 4 }
+const (
+	csrTile    = 1024    // rows of a document whose counters a block holds
+	csrSegment = 1024    // query rows that are worth a block
+	csrFew     = 1 << 18 // winners that one block a document sorts fast enough
+)
 
-// planCSR chooses for documents of at most longest rows that meet at most meets query rows, on a GPU with the given
-// multiprocessors and shared memory. The result is the same list for every plan.
-func planCSR(documents, longest, meets int64, sms, shared int) csrPlan {
-	most := int64(shared) / (csrWarps * 4) / 32 * 32
-	p := csrPlan{utile: min(roundUp(max(longest, 1), 32), most)}
-	p.tiles = max(1, ceilDiv(longest, p.utile))
-	p.segs = 1
-	// Few documents with many query rows each leave most multiprocessors idle unless their rows are cut.
-	const leastRows = 4096
-	if want := ceilDiv(2*int64(sms), max(1, documents*p.tiles)); want > 1 {
-		p.segs = max(1, min(want, ceilDiv(meets, leastRows)))
+// planCSR chooses for documents of at most longest rows that meet at most meets query rows.
+func planCSR(documents, longest, meets, winners int64, multiprocessors int) csrPlan {
+	p := csrPlan{utile: min(max(longest, 1), csrTile), segs: 1, tiles: max(1, ceilDiv(longest, csrTile))}
+	sms := int64(multiprocessors)
+	if p.tiles == 1 && (documents >= sms || winners < csrFew) {
+		p.fused = true
+		return p
 	}
-	p.fused = p.tiles == 1 && p.segs == 1
+	p.segs = max(1, min(ceilDiv(4*sms, max(1, documents*p.tiles)), ceilDiv(meets, csrSegment)))
 	return p
 }
 
-func (p csrPlan) call(kernel string, documents int64) call {
-	c := call{kernel: kernel, grid: dim3{uint32(documents), 1, 1}, block: dim3{csrThreads, 1, 1}}
-	switch kernel {
-	case "maxsim_csr_fused":
-		c.shared = uint32(csrShared(p.utile))
-	case "maxsim_csr_count", "maxsim_csr_place":
-		c.grid.y, c.grid.z = uint32(p.segs), uint32(p.tiles)
-		c.shared = uint32(csrShared(p.utile))
+// calls returns the kernels of the plan in order.
+func (p csrPlan) calls(documents int64) []call {
+	make := func(kernel string, y, z int64, shared uint32) call {
+		return call{kernel: kernel, grid: dim3{uint32(documents), uint32(y), uint32(z)}, block: dim3{csrThreads, 1, 1}, shared: shared}
 	}
-	return c
+	shared := uint32(csrWarps * 4 * p.utile) // a counter for every row and warp
+	if p.fused {
+		return []call{make("maxsim_csr_fused", 1, 1, shared)}
+	}
+	return []call{
+		make("maxsim_csr_count", p.segs, p.tiles, shared),
+		make("maxsim_csr_scan", 1, 1, 0),
+		make("maxsim_csr_place", p.segs, p.tiles, shared),
+	}
 }
 
 // exactCall computes every product in the precision of the rows; blocks take (document, 64 query rows) pairs in turn.
 func exactCall(product string, on Properties) call {
 	return line("maxsim_forward_"+product, 4*int64(on.Multiprocessors))
-}
-
-// forwardCall is the tensor core kernel for packed rows.
-func forwardCall(st storage, p *problem, record bool, on Properties) call {
-	epilogue := "max"
-	if record {
-		epilogue = "arg"
-	}
-	return line("maxsim_forward_"+st.product+"_stream_"+epilogue+"_sm80", int64(on.Multiprocessors))
 }

@@ -75,20 +75,51 @@ func TestGrids(t *testing.T) {
 	}
 }
 
-func TestInverseFitsSharedMemory(t *testing.T) {
+func TestInverseCoversEveryDocument(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 10000 {
 		documents, longest, meets := rng.Int64N(100000)+1, rng.Int64N(1<<rng.IntN(24))+1, rng.Int64N(1<<rng.IntN(24))+1
-		for _, shared := range []int{101376, 166912, 232448} {
-			p := planCSR(documents, longest, meets, 132, shared)
-			if csrShared(p.utile) > int64(shared) || p.tiles*p.utile < longest || p.segs < 1 || p.segs > meets+1 || p.tiles > 65535 || p.segs > 65535 {
-				t.Fatalf("%d documents of %d rows that meet %d: %+v", documents, longest, meets, p)
-			}
-			if p.fused && longest > p.utile {
-				t.Fatalf("one block for documents of %d rows: %+v", longest, p)
+		p := planCSR(documents, longest, meets, documents*meets, 132)
+		if p.tiles*p.utile < longest || p.segs < 1 || p.segs > meets || p.tiles > 65535 || p.segs > 65535 {
+			t.Fatalf("%d documents of %d rows that meet %d: %+v", documents, longest, meets, p)
+		}
+		for _, c := range p.calls(documents) {
+			if c.shared > 64<<10 || int64(c.grid.x) != documents {
+				t.Fatalf("%d documents of %d rows: %v, %d shared bytes", documents, longest, c, c.shared)
 			}
 		}
 	}
+}
+
+// TestChosenKernelsExist looks every kernel that the engine can choose up in the committed images.
+func TestChosenKernelsExist(t *testing.T) {
+	images := map[bool]string{}
+	for _, name := range []string{"forward_sm80.ptx", "forward_sm90a.cubin"} {
+		image, err := os.ReadFile("../../kernels/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		images[strings.Contains(name, "sm90a")] = string(image)
+	}
+	seen := map[string]bool{}
+	for _, on := range []Properties{{Major: 8}, {Major: 8, Minor: 9}, {Major: 9}, {Major: 10}, {Major: 12}} {
+		for dim := int64(exactBelow); dim <= 4096; dim += 8 {
+			for _, precision := range []Precision{Float32, TF32, BF16, FP16} {
+				st := storageOf[float32](precision, int(dim))
+				for _, rows := range []int64{1, 64, 65, 128, 129, 1 << 20} {
+					k := chooseForward(on, st.product, st.width(dim)*st.element, rows, rows%2 == 0)
+					if seen[k.kernel] {
+						continue
+					}
+					if k.hopper != (on.Major == 9) || !strings.Contains(images[k.hopper], k.kernel) {
+						t.Fatalf("compute capability %d, %v, dim %d, %d query rows: no kernel %s", on.Major, precision, dim, rows, k.kernel)
+					}
+					seen[k.kernel] = true
+				}
+			}
+		}
+	}
+	t.Logf("%d kernels", len(seen))
 }
 
 func TestReciprocalDivides(t *testing.T) {

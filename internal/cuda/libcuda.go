@@ -114,6 +114,13 @@ func (l *libcuda) unregister(p uintptr) error {
 	return l.do(func() error { return cudrv.HostUnregister(p) })
 }
 
+func (l *libcuda) tensorMap(a address, rowBytes, rows int64, boxRows int) (m tensorMap, err error) {
+	err = l.do(func() error {
+		return cudrv.EncodeRows((*[128]byte)(&m), cu.DevicePtr(a), rowBytes, rows, boxRows)
+	})
+	return m, err
+}
+
 func (l *libcuda) newQueue() (queue, error) {
 	q := &cuStream{libcuda: l}
 	err := l.do(func() (err error) { q.handle, err = cu.MakeStream(cu.NonBlocking); return err })

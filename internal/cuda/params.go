@@ -33,6 +33,14 @@ type forwardParams struct {
 	argbytes           int64
 }
 
+// forwardSm90Params has the tensor maps of both sides in front. The kernel wants it aligned to 64 bytes, which the driver
+// sees to when it copies the parameters.
+type forwardSm90Params struct {
+	dtile, qtile tensorMap
+	f            forwardParams
+	pad          [9]int64
+}
+
 type scoresParams struct {
 	part, cuq, cud      address
 	scores              address

@@ -12,8 +12,7 @@ type problem struct {
 	q, d                *rows
 	bq, bd, cols, group int64
 	totq, totd          int64
-	maxq                int64 // most compact rows of a query; all pairs: totq
-	meets               int64 // most query rows that a document meets
+	maxq                int64 // most compact query rows that a document meets
 	winners             int64 // (query row, document) pairs, padding rows included
 	argbytes, listbytes int64 // of a document token among the winners, of a query row in the inverse
 }
@@ -39,12 +38,11 @@ func newProblem(b *layout.Batch) (*problem, error) {
 	if p.group > 0 {
 		p.maxq, p.winners = int64(q.longest), p.group*p.totq
 	}
-	p.meets = p.maxq
 	p.argbytes, p.listbytes = 4, 4
 	if d.longest <= narrow {
 		p.argbytes = 2
 	}
-	if p.meets <= narrow {
+	if p.maxq <= narrow {
 		p.listbytes = 2
 	}
 	return p, nil

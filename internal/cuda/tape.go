@@ -160,7 +160,7 @@ func (t *Tape) fetch(host []int32) (err error) {
 	if err := t.q.owners(dev, t.held.memory); err != nil {
 		return err
 	}
-	err = launch(dev, argmaxCall(p.bd, p.meets), &argmaxParams{
+	err = launch(dev, argmaxCall(p.bd, p.maxq), &argmaxParams{
 		argmax: t.argmax, qmap: t.q.from, dmap: t.d.from, cuq: t.q.cu, cud: t.d.cu, qowner: t.q.owner,
 		ucuq: users, ucud: users + address(4*len(p.b.Q.Cu)), out: out,
 		bq: p.bq, bd: p.bd, totq: p.totq, group: p.group, argbytes: p.argbytes,

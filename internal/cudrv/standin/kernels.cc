@@ -220,11 +220,31 @@ void forward_exact(const Launch &l, int sms) {
 	else forward<float>(l, params<ForwardParams>(l), "user");
 }
 
-void forward_packed(const Launch &l, int) {
+// The blocks of a tensor core kernel, by what its name says.
+void forward_grid(const Launch &l, int sms) {
+	bool hopper = has(l, "_sm90a"), m64 = has(l, "_m64_"), m128 = has(l, "_m128_") || has(l, "_split_");
+	grid(l, hopper && m64 ? 2 * sms : sms, 1, 1, !hopper || m64 ? 256 : m128 ? 384 : 640);
+	unsigned shared = hopper ? (m64 ? 115712 : 232448) : has(l, "_k4_") ? 32768 : has(l, "_stream_") ? 98304 : 65536;
+	expect(l.shared == shared, l.kernel + ": " + std::to_string(l.shared) + " bytes of shared memory, expected " + std::to_string(shared));
+}
+
+// What cuTensorMapEncodeTiled of the stand-in leaves in a tensor map.
+void check_map(const uint8_t *map, uint64_t base, int64_t row_bytes, int64_t rows, uint64_t box, const char *what) {
+	uint64_t m[4];
+	memcpy(m, map, sizeof m);
+	expect(m[0] == base && (int64_t)m[1] == row_bytes / 2 && (int64_t)m[2] == rows && m[3] == box, string(what) + ": tensor map");
+}
+
+void forward_packed(const Launch &l, int sms) {
 	string format = l.kernel.substr(strlen("maxsim_forward_"));
 	format = format.substr(0, format.find('_'));
-	if (has(l, "_sm90a")) forward<float>(l, params<ForwardSm90Params>(l).f, format);
-	else forward<float>(l, params<ForwardParams>(l), format);
+	forward_grid(l, sms);
+	if (!has(l, "_sm90a")) return forward<float>(l, params<ForwardParams>(l), format);
+	auto p = params<ForwardSm90Params>(l);
+	int64_t size = element<float>(format);
+	check_map(p.dtile, p.f.d, p.f.ldd * size, p.f.totd, 128, "dtile");
+	check_map(p.qtile, p.f.q, p.f.ldq * size, p.f.totq, 64, "qtile");
+	forward<float>(l, p.f, format);
 }
 
 template <class T> void scores(const Launch &l) {
@@ -250,7 +270,7 @@ void csr(const Launch &l, int) {
 	for (int64_t j = 0; j < p.bd; j++) longest = std::max<int64_t>(longest, cud[j + 1] - cud[j]);
 	bool fused = has(l, "fused"), scan = has(l, "scan"), count = has(l, "count");
 	grid(l, p.bd, fused || scan ? 1 : p.segs, fused || scan ? 1 : ceil_div(longest, p.utile), 512);
-	expect(scan || l.shared == 16 * p.utile * 4, "csr: shared memory");
+	expect(l.shared == (scan ? 0 : 64 * p.utile), "csr: shared memory");
 	expect(fused ? longest <= p.utile : true, "csr: a document does not fit one block");
 	uint32_t *counts = fused ? nullptr : mem<uint32_t>(p.counts, p.segs * p.totd, "counts");
 	uint32_t stage = count ? 0xc0047u : 0x5ca4u;  // what the pass leaves for the next
@@ -283,7 +303,7 @@ string operand(const Launch &l) {
 template <class T> void grad_d(const Launch &l) {
 	auto p = params<GradDParams>(l);
 	string format = operand(l);
-	grid(l, ceil_div(p.totd, 8), ceil_div(p.dim, 512 / element<T>(format)), 1, 256);
+	grid(l, ceil_div(p.totd, 8), ceil_div(p.dim * element<T>(format), 512), 1, 256);
 	const int *cuq = sequences(p.cuq, p.bq, p.totq, MAXSIM_SLAB, "cuq"), *cud = sequences(p.cud, p.bd, p.totd, 1, "cud");
 	check_owners(p.qowner, cuq, p.bq, "qowner");
 	check_owners(p.downer, cud, p.bd, "downer");
@@ -309,7 +329,9 @@ template <class T> void grad_d(const Launch &l) {
 template <class T> void grad_q(const Launch &l) {
 	auto p = params<GradQParams>(l);
 	string format = operand(l);
-	grid(l, ceil_div(p.totq, 8), ceil_div(p.dim, 512 / element<T>(format)), 1, 256);
+	int64_t size = element<T>(format), pieces = ceil_div(p.dim * size, 16);
+	int64_t lanes = p.ldd * size % 16 || pieces > 16 ? 32 : pieces > 8 ? 16 : 8;
+	grid(l, ceil_div(p.totq, 512 / lanes), ceil_div(p.dim * size, 512), 1, 512);
 	const int *cuq = sequences(p.cuq, p.bq, p.totq, MAXSIM_SLAB, "cuq"), *cud = sequences(p.cud, p.bd, p.totd, 1, "cud");
 	check_owners(p.qowner, cuq, p.bq, "qowner");
 	auto d = rows<T>(p.d, p.dmap, p.totd, p.ldd, p.dim, format, "d");
@@ -365,15 +387,14 @@ const std::map<string, Kernel> &kernels() {
 		std::map<string, Kernel> k;
 		for (string f : {"bf16", "f16", "tf32", "split"}) {
 			k["maxsim_pack_" + f] = pack;
-			for (string e : {"max", "arg"})
-				for (string a : {"sm80", "sm90a"}) {
-					k["maxsim_forward_" + f + "_stream_" + e + "_" + a] = forward_packed;
-					for (string n : {"k4", "k6", "k8"}) {
-						if (f != "bf16" && f != "f16") continue;
-						k["maxsim_forward_" + f + "_" + n + "_" + e + "_" + a] = forward_packed;
-						for (string m : {"m64", "m128", "m256"}) k["maxsim_forward_" + f + "_" + n + "_" + m + "_" + e + "_" + a] = forward_packed;
-					}
-				}
+			bool half = f == "bf16" || f == "f16";
+			for (string e : {"max", "arg"}) {
+				auto add = [&](const string &shape, const string &on) { k["maxsim_forward_" + f + "_" + shape + "_" + e + "_" + on] = forward_packed; };
+				for (string on : {"sm80", "sm90a"}) add("stream", on);
+				if (half) for (string s : {"k4", "k6", "k8"}) add(s, "sm80");
+				if (half) for (string s : {"k8_m64", "k8_m128", "k4_m256", "k6_m256", "k8_m256", "long_m64", "long_m256"}) add(s, "sm90a");
+				if (f == "split") add("long_m128", "sm90a");
+			}
 		}
 		k["maxsim_row_owner"] = row_owner;
 		k["maxsim_forward_exact_f32"] = k["maxsim_forward_exact_f64"] = forward_exact;

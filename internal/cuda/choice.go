@@ -1,0 +1,85 @@
+package cuda
+
+// The tensor core kernels of kernels/README.md, "Choice by shape". Which of them runs depends on the GPU, on the bytes
+// of a packed row and on how many query rows a document meets; a pair's bits are the same in all kernels of a product.
+
+// forwardKernel is a choice: the launch, and whether the kernel takes tensor maps (compute capability 9.0).
+type forwardKernel struct {
+	call
+	hopper bool
+}
+
+// chooseForward returns the kernel for rows of rowBytes packed bytes and documents that meet at most rows query rows.
+func chooseForward(on Properties, product string, rowBytes, rows int64, record bool) forwardKernel {
+	k := forwardKernel{hopper: on.Major == 9 && on.Minor == 0}
+	shape := shapeAmpere(product, rowBytes)
+	architecture := "_sm80"
+	if k.hopper {
+		shape = shapeHopper(product, rowBytes, rows)
+		architecture = "_sm90a"
+	}
+	epilogue := "_max"
+	if record {
+		epilogue = "_arg"
+	}
+	k.call = call{
+		kernel: "maxsim_forward_" + product + shape.name + epilogue + architecture,
+		grid:   dim3{uint32(shape.perSM * on.Multiprocessors), 1, 1},
+		block:  dim3{shape.threads, 1, 1},
+		shared: shape.shared,
+	}
+	return k
+}
+
+// forwardShape is a family member: what its name says, blocks on a multiprocessor, threads and shared bytes of each.
+type forwardShape struct {
+	name    string
+	perSM   int
+	threads uint32
+	shared  uint32
+}
+
+func shapeAmpere(product string, rowBytes int64) forwardShape {
+	half := product == "bf16" || product == "f16"
+	switch {
+	case half && rowBytes <= 128:
+		return forwardShape{"_k4", 1, 256, 32 << 10}
+	case half && rowBytes <= 192:
+		return forwardShape{"_k6", 1, 256, 64 << 10}
+	case half && rowBytes <= 256:
+		return forwardShape{"_k8", 1, 256, 64 << 10}
+	}
+	return forwardShape{"_stream", 1, 256, 96 << 10}
+}
+
+func shapeHopper(product string, rowBytes, rows int64) forwardShape {
+	m64 := func(name string) forwardShape { return forwardShape{name, 2, 256, 115712} }
+	m128 := func(name string) forwardShape { return forwardShape{name, 1, 384, 232448} }
+	m256 := func(name string) forwardShape { return forwardShape{name, 1, 640, 232448} }
+	switch product {
+	case "tf32":
+		return m256("_stream")
+	case "split":
+		if rowBytes <= 1024 {
+			return m128("_long_m128")
+		}
+		return m128("_stream")
+	}
+	switch {
+	case rows <= 64 && rowBytes <= 256:
+		return m64("_k8_m64")
+	case rows <= 64 && rowBytes <= 768:
+		return m64("_long_m64")
+	case rows <= 128 && rowBytes <= 256:
+		return m128("_k8_m128")
+	case rowBytes <= 128:
+		return m256("_k4_m256")
+	case rowBytes <= 192:
+		return m256("_k6_m256")
+	case rowBytes <= 256:
+		return m256("_k8_m256")
+	case rowBytes <= 512:
+		return m256("_long_m256")
+	}
+	return m256("_stream")
+}
