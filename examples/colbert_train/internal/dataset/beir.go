@@ -99,6 +99,13 @@ func ReadBEIR(dir string) (*Set, error) {
 	return s, s.Check()
 }
 
+// ReadCorpus reads a pool that WriteCorpus wrote, or corpus.jsonl of any BEIR folder.
+func ReadCorpus(path string) ([]Document, error) {
+	var s Set
+	_, err := s.readCorpus(path)
+	return s.Docs, err
+}
+
 // readCorpus fills s.Docs and returns the index of each ID.
 func (s *Set) readCorpus(path string) (map[string]int, error) {
 	docs := map[string]int{}

@@ -13,24 +13,14 @@ func (s *Set) WriteBEIR(dir string) error {
 	write := func(name string, fill func(w *bufio.Writer) error) error {
 		return writeLines(filepath.Join(dir, name), fill)
 	}
-	err := write(corpusFile, func(w *bufio.Writer) error {
-		for _, d := range s.Docs {
-			row := beirDocument{ID: &d.ID, Text: &d.Text}
-			row.Metadata.Signature = d.Signature
-			if err := writeJSON(w, row); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := s.WriteCorpus(filepath.Join(dir, corpusFile)); err != nil {
 		return err
 	}
 	parts := []struct {
 		name    string
 		queries []Query
 	}{{"train", s.Train}, {"dev", s.Dev}, {"test", s.Test}, {"unseen", s.Unseen}}
-	err = write(queriesFile, func(w *bufio.Writer) error {
+	err := write(queriesFile, func(w *bufio.Writer) error {
 		for _, part := range parts {
 			for _, q := range part.queries {
 				if err := writeJSON(w, beirQuery{ID: &q.ID, Text: &q.Text}); err != nil {
@@ -71,6 +61,20 @@ func (s *Set) WriteBEIR(dir string) error {
 	return write(sourceFile, func(w *bufio.Writer) error {
 		_, err := fmt.Fprintln(w, s.Source)
 		return err
+	})
+}
+
+// WriteCorpus writes the pool alone, as corpus.jsonl of a BEIR folder.
+func (s *Set) WriteCorpus(path string) error {
+	return writeLines(path, func(w *bufio.Writer) error {
+		for _, d := range s.Docs {
+			row := beirDocument{ID: &d.ID, Text: &d.Text}
+			row.Metadata.Signature = d.Signature
+			if err := writeJSON(w, row); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

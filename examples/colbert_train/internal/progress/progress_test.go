@@ -1,0 +1,54 @@
+package progress
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/train"
+)
+
+// steps shows steps done+1 to total and returns what was printed.
+func steps(t *testing.T, bar bool, total, done int) string {
+	t.Helper()
+	var out strings.Builder
+	d := New(&out, bar, total, done)
+	for step := done + 1; step <= total; step++ {
+		r := train.Record{Step: step, Loss: 2, Accuracy: 0.5, LearningRate: 0.003, Tokens: 1000, Seconds: train.Seconds{Encoder: 0.1}}
+		if step == total/2 {
+			r.DevMRR10 = 0.25
+		}
+		if err := d.Step(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.String()
+}
+
+func TestPlainLines(t *testing.T) {
+	out := steps(t, false, 200, 0)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != plainLines {
+		t.Errorf("%d lines, want %d:\n%s", len(lines), plainLines, out)
+	}
+	if want := "step 10/200  loss 2.000  accuracy 0.500  lr 0.003  10000 tokens/s  ETA 0s"; lines[0] != want {
+		t.Errorf("first line %q, want %q", lines[0], want)
+	}
+	if want := "dev MRR@10 0.250"; !strings.Contains(lines[len(lines)-1], want) || strings.Contains(lines[0], "dev") {
+		t.Errorf("last line %q, want %q in it", lines[len(lines)-1], want)
+	}
+	if strings.ContainsAny(out, "\r\x1b") {
+		t.Error("plain lines hold control characters")
+	}
+}
+
+func TestBar(t *testing.T) {
+	out := steps(t, true, 200, 100)
+	for _, want := range []string{"100%", "step 200/200", "loss 2.000"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in the bar:\n%q", want, out)
+		}
+	}
+	if !strings.HasSuffix(out, "\n") {
+		t.Error("the bar leaves the cursor behind it")
+	}
+}

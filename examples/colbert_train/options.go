@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/train"
+)
+
+// options are the command line.
+type options struct {
+	train.Config
+
+	out        string
+	resume     bool
+	device     string
+	goSrc      string
+	data       string
+	exportData string
+	query      string
+	top        int
+}
+
+const usage = `Trains a small ColBERT with in-batch negatives and compares it with BM25.
+
+  go run ./examples/colbert_train                          train, evaluate, write into run/
+  go run ./examples/colbert_train -resume                  continue an interrupted run
+  go run ./examples/colbert_train -query "opens a file"    search with the trained model
+
+The task is made from the source of the Go installation: describe a function of the standard library, find it.
+-go-src makes the same task of other Go source. -data reads a task from files:
+
+  a BEIR folder      corpus.jsonl, queries.jsonl, qrels/train.tsv, test.tsv and, if there are, dev.tsv, unseen.tsv
+                     and triples.jsonl with further training examples; -export-data writes such a folder
+  triples (.jsonl)   one object a line: {"query": "…", "positive": "…", "negatives": ["…", …]}; a file, or a folder
+                     of them; dev and test queries are held out
+
+Flags:
+`
+
+// parse reads the command line. With -resume the settings are those of the interrupted run.
+func parse(args []string, output io.Writer) (*options, error) {
+	o, _, err := parseWith(train.Default(), args, output)
+	if err != nil || !o.resume {
+		return o, err
+	}
+	cfg, err := train.ReadConfig(o.out)
+	if err != nil {
+		return nil, err
+	}
+	o, fs, err := parseWith(cfg, args, output)
+	if err != nil {
+		return nil, err
+	}
+	if o.Config != cfg {
+		settings := flag.NewFlagSet("", flag.ContinueOnError)
+		addSettings(settings, &train.Config{})
+		fs.Visit(func(f *flag.Flag) {
+			if settings.Lookup(f.Name) != nil && f.Value.String() != f.DefValue {
+				err = errors.Join(err, fmt.Errorf("-%s %v: the run in %s has %v, and a resumed run keeps its settings",
+					f.Name, f.Value, o.out, f.DefValue))
+			}
+		})
+	}
+	return o, err
+}
+
+// parseWith reads the command line with defaults for the settings of a run.
+func parseWith(defaults train.Config, args []string, output io.Writer) (*options, *flag.FlagSet, error) {
+	o := &options{Config: defaults}
+	fs := flag.NewFlagSet("colbert_train", flag.ContinueOnError)
+	addSettings(fs, &o.Config)
+	fs.StringVar(&o.out, "out", "run", "`folder` of report.json, train.jsonl, loss.png, model/ and the checkpoint")
+	fs.BoolVar(&o.resume, "resume", false, "continue the run in -out from its checkpoint, on the same curve")
+	fs.StringVar(&o.device, "device", "cpu", "`device` that MaxSim runs on: cpu")
+	fs.StringVar(&o.goSrc, "go-src", "", "make the task from the Go source in this `folder`")
+	fs.StringVar(&o.data, "data", "", "read the task from this BEIR folder, triples file or folder of triples (`path`)")
+	fs.StringVar(&o.exportData, "export-data", "", "write the task into this `folder` in BEIR format, and do not train")
+	fs.StringVar(&o.query, "query", "", "search with the model in -out for this `text`, and do not train")
+	fs.IntVar(&o.top, "top", 5, "how many documents -query shows")
+
+	fs.SetOutput(io.Discard) // errors are printed by main, once
+	err := fs.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fs.SetOutput(output)
+		fmt.Fprint(output, usage)
+		fs.PrintDefaults()
+		return nil, nil, err
+	}
+	if err == nil {
+		err = o.check(fs.Args())
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w (-h explains the flags)", err)
+	}
+	return o, fs, nil
+}
+
+// addSettings adds the flags that decide the course of training.
+func addSettings(fs *flag.FlagSet, c *train.Config) {
+	fs.Uint64Var(&c.Seed, "seed", c.Seed, "seed of everything random")
+	fs.IntVar(&c.Steps, "steps", c.Steps, "training steps")
+	fs.IntVar(&c.Batch, "batch", c.Batch, "queries in a step; each has the documents of the others as negatives")
+	fs.IntVar(&c.Negatives, "negatives", c.Negatives, "further negatives of each query in a step, where the data has them")
+	fs.IntVar(&c.Model.Dim, "dim", c.Model.Dim, "length of a token vector")
+	fs.IntVar(&c.Model.Hidden, "hidden", c.Model.Hidden, "width of the token embedding before the projection")
+	fs.IntVar(&c.Model.QueryTokens, "query-tokens", c.Model.QueryTokens, "tokens of a query; longer ones are cut")
+	fs.IntVar(&c.Model.DocTokens, "doc-tokens", c.Model.DocTokens, "tokens of a document; longer ones are cut")
+	fs.IntVar(&c.MinTexts, "min-texts", c.MinTexts, "a token gets into the vocabulary if it is in so many texts")
+	fs.Float64Var(&c.LearningRate, "lr", c.LearningRate, "highest learning rate; linear warm-up and decay")
+	fs.IntVar(&c.Warmup, "warmup", c.Warmup, "steps of the warm-up")
+	fs.Float64Var(&c.Temperature, "temperature", c.Temperature, "temperature of the InfoNCE loss")
+	fs.Float64Var(&c.Dropout, "dropout", c.Dropout, "share of query and document tokens that a step leaves out")
+	fs.Float64Var(&c.ClipNorm, "clip", c.ClipNorm, "largest norm of the gradient; 0 does not clip")
+	fs.IntVar(&c.EvalEvery, "eval-every", c.EvalEvery, "steps between two looks at dev queries, with a checkpoint each")
+}
+
+// check reports flags that contradict each other.
+func (o *options) check(rest []string) error {
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("unexpected argument %q", rest[0])
+	case o.goSrc != "" && o.data != "":
+		return errors.New("-go-src and -data both name the task: give one")
+	case o.query != "" && o.exportData != "":
+		return errors.New("-query and -export-data exclude each other")
+	case o.resume && (o.query != "" || o.exportData != ""):
+		return errors.New("-resume trains, -query and -export-data do not")
+	case o.top < 1:
+		return fmt.Errorf("-top is %d, want at least 1", o.top)
+	}
+	return o.Config.Check()
+}
