@@ -8,10 +8,6 @@ import (
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
-// callRows bounds the document rows of one kernel call: assembly cannot be preempted, and a garbage collection waits
-// for it.
-const callRows = 2048
-
 // Forward implements layout.Engine. The tape it returns is a layout.HostTape that keeps neither slice.
 func (e *Engine[T]) Forward(b *layout.Batch, q, d, scores []T, record bool) (layout.Tape, error) {
 	err := e.check(b,
@@ -108,37 +104,6 @@ func (f *forward[T]) run(q []T) {
 	})
 }
 
-// scan makes m the row maxima of the given panels over the valid rows of document j inside span.
-func (f *forward[T]) scan(m *maxima[T], j int, panels []panel, span layout.Span) {
-	dim, start := f.b.Dim, f.b.D.Cu[j]
-	runs := f.b.D.RunsOf(j)
-	for _, p := range panels {
-		mx, ix := m.mx[p.pos:p.pos+p.lanes], m.ix[p.pos:p.pos+p.lanes]
-		first := true
-		for _, run := range runs {
-			lo, hi := max(run.Lo, span.Lo), min(run.Hi, span.Hi)
-			for ; lo < hi; lo += callRows {
-				if first {
-					reset(mx, ix, lo-start)
-					first = false
-				}
-				n := min(hi-lo, callRows)
-				f.kernels.Max(f.panels.packed[p.at:p.end(dim)], f.d[lo*dim:(lo+n)*dim], n, dim, mx, ix, lo-start)
-			}
-		}
-		if first {
-			reset(mx, ix, -1)
-		}
-	}
-}
-
-// reset starts running maxima: nothing but NaN and -Inf is below them, and u wins if every similarity is -Inf.
-func reset[T layout.Float](mx []T, ix []int32, u int) {
-	for l := range mx {
-		mx[l], ix[l] = T(math.Inf(-1)), int32(u)
-	}
-}
-
 // merge folds the maxima of later tokens into m.
 func (m *maxima[T]) merge(later *maxima[T]) {
 	for l, x := range later.mx {
@@ -178,6 +143,7 @@ func (f *forward[T]) finish(m *maxima[T], j int, blk block) {
 				sum += x
 			}
 			if sum != sum {
+				sum = T(math.NaN())
 				settleNaN(mx, ix, first)
 			}
 		}

@@ -9,10 +9,11 @@ import (
 // pools keep the memory of finished calls for later ones, so that a training step in its steady state allocates
 // little more than its tape.
 type pools[T layout.Float] struct {
-	forward  sync.Pool // of *forward[T]
-	maxima   sync.Pool // of *maxima[T]
-	backward sync.Pool // of *backward[T]
-	gather   sync.Pool // of *gather[T]
+	forward   sync.Pool // of *forward[T]
+	maxima    sync.Pool // of *maxima[T]
+	fragments sync.Pool // of *fragments[T]
+	backward  sync.Pool // of *backward[T]
+	gather    sync.Pool // of *gather[T]
 }
 
 var (
