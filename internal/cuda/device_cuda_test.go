@@ -27,9 +27,9 @@ func TestConformance(t *testing.T) {
 	d := openFirst(t)
 	t.Log(d.Properties())
 	t.Run("float64", func(t *testing.T) { enginetest.Run(t, NewEngine[float64](d, Float32), enginetest.Options{}) })
-	for precision, roundoff := range map[Precision]float64{Float32: 0, TF32: 0x1p-11, FP16: 0x1p-11, BF16: 0x1p-8} {
-		t.Run(precision.String(), func(t *testing.T) {
-			enginetest.Run(t, NewEngine[float32](d, precision), enginetest.Options{Roundoff: roundoff})
-		})
+	for precision, o := range map[Precision]enginetest.Options{
+		Float32: {}, TF32: {Roundoff: 0x1p-11}, FP16: {Roundoff: 0x1p-11, Largest: 65504}, BF16: {Roundoff: 0x1p-8},
+	} {
+		t.Run(precision.String(), func(t *testing.T) { enginetest.Run(t, NewEngine[float32](d, precision), o) })
 	}
 }

@@ -26,6 +26,9 @@ type Options struct {
 	// Roundoff is the unit roundoff of the type to which both factors of every product are rounded: 2⁻¹¹ for TF32 and
 	// float16, 2⁻⁸ for bfloat16. 0 is no rounding. Small integers stay exact in all of them.
 	Roundoff float64
+	// Largest is the greatest finite magnitude of that type where it is less than T's: 65504 for float16. Cases with a
+	// valid token beyond it do not apply and pass. 0 is no such bound.
+	Largest float64
 }
 
 // check is one property of an engine; it returns the first violation.
