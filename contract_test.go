@@ -170,7 +170,8 @@ func TestClonedGraphsRunAtOnce(t *testing.T) {
 	wait.Wait()
 }
 
-// Data-parallel training: every goroutine has its own graph and machine, the tensors of the inputs are shared.
+// Data-parallel training: every goroutine has its own graph and machine, the memory of the inputs is shared. (Not the
+// tensor headers: a new machine writes its engine into them.)
 func TestGraphsThatShareTensorsRunAtOnce(t *testing.T) {
 	c := contractCase()
 	p := newGradProblem(t, c)
@@ -180,14 +181,15 @@ func TestGraphsThatShareTensorsRunAtOnce(t *testing.T) {
 			var wait sync.WaitGroup
 			for range 4 {
 				wait.Go(func() {
-					prog, err := compile[float32](machine, c.setting, shared)
+					own := shared.withOwnHeaders()
+					prog, err := compile[float32](machine, c.setting, own)
 					if err != nil {
 						t.Error(err)
 						return
 					}
 					defer prog.close()
 					for range 5 {
-						got, err := prog.step(shared)
+						got, err := prog.step(own)
 						if err != nil {
 							t.Error(err)
 							return
@@ -199,6 +201,14 @@ func TestGraphsThatShareTensorsRunAtOnce(t *testing.T) {
 			wait.Wait()
 		})
 	}
+}
+
+// withOwnHeaders returns the same inputs in new tensors over the same memory.
+func (v values) withOwnHeaders() values {
+	for _, x := range []**tensor.Dense{&v.q, &v.d, &v.maskQ, &v.maskD, &v.upstream} {
+		*x = (*x).ShallowClone()
+	}
+	return v
 }
 
 // tokenNodes are the inputs of a graph with many MaxSim nodes.
