@@ -98,6 +98,12 @@ func TestBuildErrors(t *testing.T) {
 		{"InfoNCE: scores has shape (4), want 2 dimensions", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4), InfoNCEConfig{})
 		}},
+		{"InfoNCE: labels beside offset 1 and stride 0, want one or the other", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+			return InfoNCE(node(g, "scores", f32, 4, 7), InfoNCEConfig{Labels: node(g, "labels", i32, 4), Offset: 1})
+		}},
+		{"Linear: input 1 (w) is of another graph than input 0", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+			return Linear(node(g, "x", f32, 2, 3, 4), node(gorgonia.NewGraph(), "w", f32, 4, 5), nil)
+		}},
 		{"KLDistill: teacher is nil", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return KLDistill(node(g, "scores", f32, 4, 7), nil, KLDistillConfig{})
 		}},

@@ -15,12 +15,12 @@ type InfoNCEConfig struct {
 	Temperature float64
 	// Offset and Stride place the label of row i in column Offset + i*Stride; a Stride of 0 means 1. The offset is
 	// for a batch that is a part of a larger one, the stride for documents that come as groups of a positive
-	// followed by its hard negatives. They are not used beside Labels.
+	// followed by its hard negatives.
 	Offset, Stride int
 	// Symmetric adds the same loss with documents as queries, over the columns that are labels, and halves the sum.
 	Symmetric bool
-	// Labels [Bq], int32, is the column of the label of each row, in place of Offset and Stride; -1 for none: the
-	// row does not count.
+	// Labels [Bq], int32, is the column of the label of each row, in place of Offset and Stride, which must be 0 then;
+	// -1 for none: the row does not count.
 	Labels *gorgonia.Node
 	// Weights [Bq], dtype of scores, ≥ 0, is how much each row counts: 0 for the padding of a batch that is not full.
 	Weights *gorgonia.Node
@@ -54,11 +54,11 @@ func InfoNCE(scores *gorgonia.Node, cfg InfoNCEConfig) (*gorgonia.Node, error) {
 	if err := checkTemperature("InfoNCE", cfg.Temperature); err != nil {
 		return nil, err
 	}
+	if cfg.Labels != nil && (cfg.Offset != 0 || cfg.Stride != 0) {
+		return nil, fmt.Errorf("%w: InfoNCE: labels beside offset %d and stride %d, want one or the other", ErrValue, cfg.Offset, cfg.Stride)
+	}
 	if cfg.Stride == 0 {
 		cfg.Stride = 1
-	}
-	if cfg.Labels != nil {
-		cfg.Offset, cfg.Stride = 0, 1 // not used: equal losses make equal nodes
 	}
 	if cfg.Exclude != nil {
 		if err := maskNode("InfoNCE", "exclude", cfg.Exclude); err != nil {
@@ -144,12 +144,14 @@ func (k infoNCE[T]) forward(in []*tensor.Dense, out []T) error {
 	if err != nil {
 		return err
 	}
+	losses := make([]float64, b.bq)
+	b.eachQuery(func(i int) { losses[i] = b.asQuery(i).crossEntropy() })
+	if k.symmetric {
+		b.eachDocument(func(i int) { losses[i] = (losses[i] + b.asDocument(i).crossEntropy()) / 2 })
+	}
 	loss := 0.0
 	for _, i := range b.rows {
-		loss += b.share(i) * b.asQuery(i).crossEntropy()
-		if k.symmetric {
-			loss += b.share(i) * b.asDocument(i).crossEntropy()
-		}
+		loss += b.share(i) * losses[i]
 	}
 	out[0] = T(loss)
 	return nil
@@ -161,11 +163,13 @@ func (k infoNCE[T]) backward(_ int, in []*tensor.Dense, g, ds []T) error {
 		return err
 	}
 	sum := make([]float64, len(ds))
-	for _, i := range b.rows {
-		b.asQuery(i).addGradient(sum, float64(g[0])*b.share(i)/k.temperature)
-		if k.symmetric {
-			b.asDocument(i).addGradient(sum, float64(g[0])*b.share(i)/k.temperature)
-		}
+	factor := float64(g[0]) / k.temperature
+	if k.symmetric {
+		factor /= 2
+	}
+	b.eachQuery(func(i int) { b.asQuery(i).addGradient(sum, factor*b.share(i)) })
+	if k.symmetric {
+		b.eachDocument(func(i int) { b.asDocument(i).addGradient(sum, factor*b.share(i)) })
 	}
 	for i, v := range sum {
 		ds[i] = T(v)

@@ -9,19 +9,18 @@ import (
 
 // contrast is what InfoNCE reads from its inputs: scores over temperature, and who competes with whom.
 type contrast struct {
-	logits    []float64 // [bq,bd]
-	bq, bd    int
-	label     []int
-	weight    []float64
-	total     float64 // of the weights of rows that count, once for each direction
-	exclude   []bool  // nil: nothing
-	rows      []int   // that count, ascending
-	symmetric bool
+	logits  []float64 // [bq,bd]
+	bq, bd  int
+	label   []int
+	weight  []float64
+	total   float64 // of the weights of rows that count
+	exclude []bool  // nil: nothing
+	rows    []int   // that count, ascending
 }
 
 func (k infoNCE[T]) batch(in []*tensor.Dense) (*contrast, error) {
 	shape := in[0].Shape()
-	b := &contrast{bq: shape[0], bd: shape[1], symmetric: k.symmetric}
+	b := &contrast{bq: shape[0], bd: shape[1]}
 	b.logits = make([]float64, b.bq*b.bd)
 	for i, s := range slice[T](in[0]) {
 		b.logits[i] = float64(s) / k.temperature
@@ -56,21 +55,51 @@ func (k infoNCE[T]) batch(in []*tensor.Dense) (*contrast, error) {
 		if !(b.weight[i] >= 0) || math.IsInf(b.weight[i], 1) {
 			return nil, fmt.Errorf("%w: InfoNCE: weight of row %d is %v, want a finite number ≥ 0", ErrValue, i, b.weight[i])
 		}
-		if b.weight[i] > 0 && b.label[i] >= 0 && !b.asQuery(i).empty() {
+	}
+	b.count()
+	return b, nil
+}
+
+// count finds the rows that count and their weight.
+func (b *contrast) count() {
+	counts := make([]bool, b.bq)
+	parallel(b.bq, grain(b.bd), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			counts[i] = b.weight[i] > 0 && b.label[i] >= 0 && !b.asQuery(i).empty()
+		}
+	})
+	for i, yes := range counts {
+		if yes {
 			b.rows = append(b.rows, i)
 			b.total += b.weight[i]
 		}
 	}
-	return b, nil
 }
 
 // share is the weight of row i in the mean.
-func (b *contrast) share(i int) float64 {
-	s := b.weight[i] / b.total
-	if b.symmetric {
-		s /= 2
+func (b *contrast) share(i int) float64 { return b.weight[i] / b.total }
+
+// eachQuery calls f for every row that counts. Calls for different rows run at once.
+func (b *contrast) eachQuery(f func(i int)) {
+	parallel(len(b.rows), grain(8*b.bd), func(lo, hi int) {
+		for _, i := range b.rows[lo:hi] {
+			f(i)
+		}
+	})
+}
+
+// eachDocument calls f for every row that counts. Calls for rows with different labels run at once.
+func (b *contrast) eachDocument(f func(i int)) {
+	labels := make([]int32, len(b.rows))
+	for n, i := range b.rows {
+		labels[n] = int32(b.label[i])
 	}
-	return s
+	idx := indexRows(labels, b.bd)
+	parallel(len(idx.rows), grain(8*len(b.rows)), func(lo, hi int) {
+		for _, n := range idx.pos[idx.first[lo]:idx.first[hi]] {
+			f(b.rows[n])
+		}
+	})
 }
 
 // choice is one softmax among competing scores with one right answer.
@@ -124,13 +153,20 @@ func (c choice) top() (top, sum float64) {
 	return top, sum
 }
 
+// crossEntropy is 0 if there is nothing to choose from.
 func (c choice) crossEntropy() float64 {
+	if c.empty() {
+		return 0
+	}
 	top, sum := c.top()
 	return math.Log(sum) + (top - c.b.logits[c.right])
 }
 
 // addGradient adds factor times the gradient of the cross entropy by the logits: softmax, less 1 at the right answer.
 func (c choice) addGradient(out []float64, factor float64) {
+	if c.empty() {
+		return
+	}
 	top, sum := c.top()
 	for _, at := range c.at {
 		out[at] += factor * math.Exp(c.b.logits[at]-top) / sum

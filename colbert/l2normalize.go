@@ -16,7 +16,7 @@ import (
 //
 // Vectors longer than eps come out exactly normalised. At or below eps the divisor is the constant eps, so a zero
 // vector gives zero; its gradient is defined as 0 as well, so that padding never moves a weight (the formula would
-// give g/eps). Lengths are summed in float64. A vector with a NaN comes out NaN and leaves the others alone.
+// give g/eps). All arithmetic is in float64. A vector with a NaN comes out NaN and leaves the others alone.
 func L2Normalize(x *gorgonia.Node, eps float64) (*gorgonia.Node, error) {
 	if err := floatNode("L2Normalize", "x", x); err != nil {
 		return nil, err
@@ -49,9 +49,9 @@ func (k l2normalize[T]) forward(in []*tensor.Dense, out []T) error {
 	parallel(len(x)/dim, grain(dim), func(lo, hi int) {
 		for n := lo; n < hi; n++ {
 			xn, yn := x[n*dim:(n+1)*dim], out[n*dim:(n+1)*dim]
-			r := T(1 / max(length(xn), k.eps))
+			r := 1 / max(length(xn), k.eps)
 			for c, v := range xn {
-				yn[c] = v * r
+				yn[c] = T(float64(v) * r)
 			}
 		}
 	})
@@ -72,9 +72,9 @@ func (k l2normalize[T]) backward(_ int, in []*tensor.Dense, g, dx []T) error {
 			if l > k.eps {
 				along = dot(xn, gn) / (l * l)
 			}
-			r, a := T(1/max(l, k.eps)), T(along)
+			r := 1 / max(l, k.eps)
 			for c, v := range xn {
-				dn[c] = (gn[c] - v*a) * r
+				dn[c] = T((float64(gn[c]) - float64(v)*along) * r)
 			}
 		}
 	})

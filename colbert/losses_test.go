@@ -154,6 +154,23 @@ func TestInfoNCESymmetric(t *testing.T) {
 	}
 }
 
+// TestInfoNCESymmetricColumnOfInf: a document that no query scores has nothing to choose from, and adds no NaN.
+func TestInfoNCESymmetricColumnOfInf(t *testing.T) {
+	inf := math.Inf(1)
+	k := infoNCE[float64]{temperature: 1, stride: 1, symmetric: true}
+	ds, err := differentiate(k, 0, []gorgonia.Value{floats([]int{2, 2}, -inf, 0, -inf, 0)}, gorgonia.NewF64(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each direction of each row has a quarter of the weight: row 0 wants document 0, row 1 has what it wants, document 1
+	// wavers between both queries.
+	for i, want := range []float64{-0.25, 0.25 + 0.125, 0, -0.125} {
+		if got := ds.Float64s()[i]; !same(got, want) {
+			t.Errorf("gradient at %d is %v, want %v", i, got, want)
+		}
+	}
+}
+
 // TestInfoNCEOfOnePair: nothing to choose from, at any temperature.
 func TestInfoNCEOfOnePair(t *testing.T) {
 	for _, symmetric := range []bool{false, true} {
@@ -254,4 +271,54 @@ func TestL2NormalizeEpsilon(t *testing.T) {
 			t.Errorf("gradient %d is %v, want %v", i, got, wantDx[i])
 		}
 	}
+}
+
+// FuzzInfoNCE: whatever the scores, the loss is not negative and the gradient of each row sums to 0, or NaN was there.
+func FuzzInfoNCE(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 253, 254, 255}, uint8(2), true)
+	f.Add([]byte{7}, uint8(1), false)
+	f.Fuzz(func(t *testing.T, b []byte, rows uint8, symmetric bool) {
+		bq := int(rows%5) + 1
+		bd := len(b) / bq
+		if bd < bq {
+			return
+		}
+		x := make([]float64, bq*bd)
+		nan := false
+		for i := range x {
+			switch b[i] {
+			case 255:
+				x[i] = math.NaN()
+			case 254:
+				x[i] = math.Inf(1)
+			case 253:
+				x[i] = math.Inf(-1)
+			default:
+				x[i] = float64(b[i]) - 126
+			}
+			nan = nan || b[i] >= 254
+		}
+		k := infoNCE[float64]{temperature: 0.02, stride: 1, symmetric: symmetric}
+		scores := floats([]int{bq, bd}, x...)
+		loss, err := evaluate(k, []gorgonia.Value{scores})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := float64s(loss)[0]; !(got >= 0) && !nan && !math.IsInf(slices.Min(x), -1) {
+			t.Errorf("loss is %v", got)
+		}
+		ds, err := differentiate(k, 0, []gorgonia.Value{scores}, gorgonia.NewF64(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range bq {
+			sum := 0.0
+			for _, v := range ds.Float64s()[i*bd : (i+1)*bd] {
+				sum += v
+			}
+			if !symmetric && !nan && !(math.Abs(sum) < 1e-9) {
+				t.Errorf("gradient of row %d sums to %v", i, sum)
+			}
+		}
+	})
 }

@@ -42,6 +42,9 @@ type operand struct {
 func apply[T Float](k kernel[T], nodes ...*gorgonia.Node) (*gorgonia.Node, error) {
 	shapes := make([]tensor.Shape, len(nodes))
 	for i, n := range nodes {
+		if n.Graph() != nodes[0].Graph() {
+			return nil, fmt.Errorf("%w: %s: input %d (%s) is of another graph than input 0", ErrValue, k.name(), i, n.Name())
+		}
 		shapes[i] = n.Shape()
 	}
 	if _, err := check(k, shapes, func(i int) tensor.Dtype { return nodes[i].Dtype() }); err != nil {
