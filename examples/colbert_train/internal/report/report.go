@@ -160,13 +160,14 @@ func (r *Report) Write(dir string) error {
 // Table prints the comparison.
 func (r *Report) Table(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "queries\tsystem\tMRR@10\tRecall@10\tRecall@100\tnDCG@10\tp against trained (MRR@10)")
+	fmt.Fprintln(tw, "queries\tsystem\tMRR@10\tRecall@10\tRecall@100\tnDCG@10\tp against trained")
 	part := func(name string, s Systems, pUntrained, pBM25 float64) {
 		row := func(system string, m evaluate.Measures, p string) {
-			fmt.Fprintf(tw, "%s (%d)\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t%s\n", name, s.Queries, system, m.MRR10, m.Recall10, m.Recall100, m.NDCG10, p)
+			fmt.Fprintf(tw, "%s (%d)\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t%s\n",
+				name, s.Queries, system, m.MRR10, m.Recall10, m.Recall100, m.NDCG10, p)
 		}
-		row("untrained", s.Untrained, fmt.Sprintf("%.4f", pUntrained))
-		row("BM25, stop words + Porter", s.BM25, fmt.Sprintf("%.4f", pBM25))
+		row("untrained", s.Untrained, formatP(pUntrained))
+		row("BM25, stop words + Porter", s.BM25, formatP(pBM25))
 		row("trained", s.Trained, "")
 	}
 	part("test", r.Systems, r.PTrainedVsUntrained, r.PTrainedVsBM25)
@@ -174,4 +175,12 @@ func (r *Report) Table(w io.Writer) error {
 		part("unseen packages", *r.Unseen, *r.PTrainedVsUntrainedUnseen, *r.PTrainedVsBM25Unseen)
 	}
 	return tw.Flush()
+}
+
+// formatP prints a p value with the digits that the test resolves.
+func formatP(p float64) string {
+	if p < 0.0005 {
+		return "<0.001"
+	}
+	return fmt.Sprintf("%.3f", p)
 }

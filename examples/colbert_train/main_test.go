@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/gosearch"
+)
+
+// goSource returns a part of the standard library that is small enough for a test.
+func goSource(t *testing.T) string {
+	t.Helper()
+	src, _, err := gosearch.StandardLibrary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(src, "go")
+}
+
+// command runs the command and returns what it printed on stdout.
+func command(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	err := run(context.Background(), args, &stdout, &stderr, false)
+	if strings.ContainsAny(stderr.String(), "\r\x1b") {
+		t.Errorf("stderr is no terminal but got control characters: %q", stderr.String())
+	}
+	return stdout.String(), err
+}
+
+// TestEndToEnd trains a little on a part of the standard library, looks at everything that is written, searches with
+// the model, exports the task and trains on the export.
+func TestEndToEnd(t *testing.T) {
+	src := goSource(t)
+	out := filepath.Join(t.TempDir(), "run")
+	small := []string{"-steps", "20", "-batch", "16", "-dim", "16", "-hidden", "16", "-eval-every", "10", "-out", out}
+	table, err := command(t, append(small, "-go-src", src)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"untrained", "BM25", "trained", "MRR@10"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("%q is not in the table:\n%s", want, table)
+		}
+	}
+	files := []string{"report.json", "train.jsonl", "loss.png", "corpus.jsonl", "checkpoint.safetensors",
+		"model/model.safetensors", "model/vocab.txt", "model/config.json"}
+	for _, name := range files {
+		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	if log := read(t, out, "train.jsonl"); strings.Count(log, "\n") != 20 || strings.Count(log, "dev_mrr@10") != 2 {
+		t.Errorf("train.jsonl should have 20 lines, two of them with a dev measure:\n%s", log)
+	}
+	var report struct {
+		Systems struct {
+			Trained map[string]float64 `json:"trained"`
+		} `json:"systems"`
+		Settings struct {
+			Batch int `json:"batch"`
+		} `json:"settings"`
+	}
+	if err := json.Unmarshal([]byte(read(t, out, "report.json")), &report); err != nil {
+		t.Fatal(err)
+	}
+	if report.Systems.Trained["mrr@10"] <= 0 || report.Settings.Batch != 16 {
+		t.Errorf("report.json: %+v", report)
+	}
+
+	found, err := command(t, "-query", "parses a file", "-out", out, "-top", "3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(found, " func ") != 3 || strings.Count(found, "file → ") != 3 {
+		t.Errorf("want three functions with what the query token file matched in each:\n%s", found)
+	}
+
+	beir := filepath.Join(t.TempDir(), "beir")
+	if _, err := command(t, "-go-src", src, "-export-data", beir); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := command(t, append(small, "-data", beir)...); err != nil {
+		t.Fatal(err)
+	} else if strings.Split(again, "best on dev")[0] != strings.Split(table, "best on dev")[0] {
+		t.Errorf("training on the export gave\n%s\non the source\n%s", again, table)
+	}
+
+	if _, err := command(t, "-resume", "-out", out, "-steps", "30", "-data", beir); err == nil || !strings.Contains(err.Error(), "-steps 30: the run in "+out+" has 20") {
+		t.Errorf("resuming with other settings: error %v", err)
+	}
+	if again, err := command(t, "-resume", "-out", out, "-data", beir); err != nil || !strings.Contains(again, "trained") {
+		t.Errorf("resuming a finished run should evaluate it again: %v\n%s", err, again)
+	}
+}
+
+// read returns a file of a folder.
+func read(t *testing.T, dir, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func TestFlagErrors(t *testing.T) {
+	empty := t.TempDir()
+	for _, c := range []struct{ args, want string }{
+		{"-bogus", "flag provided but not defined: -bogus (-h explains the flags)"},
+		{"-steps many", `invalid value "many" for flag -steps`},
+		{"-steps 0", "steps is 0, want at least 1"},
+		{"-lr -1", "learning rate is -1"},
+		{"-top 0", "-top is 0"},
+		{"more", `unexpected argument "more"`},
+		{"-go-src a -data b", "-go-src and -data both name the task"},
+		{"-query a -export-data b", "-query and -export-data exclude each other"},
+		{"-resume -query a", "-resume trains"},
+		{"-device abacus", `-device "abacus": want cpu`},
+		{"-query a -out " + empty, "no trained model: "},
+		{"-resume -out " + empty, "nothing to resume: "},
+		{"-data " + empty, "neither corpus.jsonl"},
+		{"-data missing", "missing"},
+		{"-go-src " + empty, "no documents"},
+	} {
+		if _, err := command(t, strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", c.args, err, c.want)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	var stderr strings.Builder
+	if err := run(context.Background(), []string{"-h"}, nil, &stderr, false); !errors.Is(err, flag.ErrHelp) {
+		t.Fatalf("error %v, want %v", err, flag.ErrHelp)
+	}
+	for _, want := range []string{"-resume", "-query text", "-go-src folder", "BEIR", "-seed", `{"query":`} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("%q is not in the help", want)
+		}
+	}
+}
+
+// TestInterrupt: a run that is stopped says how to go on, and goes on.
+func TestInterrupt(t *testing.T) {
+	src := goSource(t)
+	out := t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	args := []string{"-steps", "3", "-batch", "8", "-dim", "8", "-hidden", "8", "-go-src", src, "-out", out}
+	var stdout, stderr strings.Builder
+	err := run(ctx, args, &stdout, &stderr, false)
+	if err == nil || !strings.Contains(err.Error(), "interrupted after step 0; -resume -out "+out+" continues") {
+		t.Fatalf("error %v", err)
+	}
+	if _, err := command(t, "-resume", "-out", out, "-go-src", src); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(read(t, out, "train.jsonl"), "\n"); n != 3 {
+		t.Errorf("%d steps in train.jsonl, want 3", n)
+	}
+}
