@@ -32,6 +32,9 @@ func Plot(dir string, records []train.Record, devBM25 float64) (err error) {
 	if err != nil {
 		return err
 	}
+	for _, p := range []*plot.Plot{loss, dev} { // one time axis for both
+		p.X.Min, p.X.Max = 0, float64(max(1, len(records)))
+	}
 	canvas := vgimg.New(16*vg.Centimeter, 16*vg.Centimeter)
 	panels := [][]*plot.Plot{{loss}, {dev}}
 	tiles := draw.Tiles{Rows: 2, Cols: 1, PadY: 5 * vg.Millimeter, PadTop: vg.Millimeter, PadBottom: vg.Millimeter, PadRight: 3 * vg.Millimeter}
