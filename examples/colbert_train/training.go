@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	maxsim "github.com/flash-maxsim/gorgonia-maxsim"
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/bm25"
@@ -52,6 +53,10 @@ func trainAndReport(ctx context.Context, o *options, device *maxsim.Device, stdo
 	}
 	if err := rep.Table(stdout); err != nil {
 		return err
+	}
+	if rep.Data.CutDocuments+rep.Data.CutQueries > 0 {
+		fmt.Fprintf(stdout, "cut: %d documents to -doc-tokens %d, %d queries to -query-tokens %d\n",
+			rep.Data.CutDocuments, o.Model.DocTokens, rep.Data.CutQueries, o.Model.QueryTokens)
 	}
 	_, err = fmt.Fprintf(stdout, "best on dev after step %d of %d; report.json, train.jsonl, loss.png and model/ are in %s\n",
 		outcome.BestStep, o.Steps, o.out)
@@ -110,11 +115,17 @@ func compare(o *options, set *dataset.Set, outcome *train.Outcome, device *maxsi
 	if err != nil {
 		return nil, err
 	}
+	v := outcome.Model.Vocabulary
+	var queryTexts []string
+	for _, q := range slices.Concat(set.Train, set.Dev, set.Test, set.Unseen) {
+		queryTexts = append(queryTexts, q.Text)
+	}
 	rep := &report.Report{
 		Dev: report.Dev{BestStep: outcome.BestStep, Trained: outcome.BestDev, BM25: dev.MRR10, Queries: len(set.Dev)},
 		Data: report.Data{
 			Source: set.Source, Documents: len(set.Docs), TrainQueries: len(set.Train), TrainExamples: len(set.Examples()),
-			Vocabulary: outcome.Model.Vocabulary.Size(), Dropped: set.Dropped,
+			Vocabulary: v.Size(), Dropped: set.Dropped,
+			CutDocuments: v.Longer(texts, o.Model.DocTokens), CutQueries: v.Longer(queryTexts, o.Model.QueryTokens),
 		},
 		Seed: o.Seed, Settings: o.Config, Device: device.String(),
 	}

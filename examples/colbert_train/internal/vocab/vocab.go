@@ -89,6 +89,17 @@ func (v *Vocabulary) Encode(text string, maxTokens int) []int32 {
 	return out[:min(len(out), maxTokens)]
 }
 
+// Longer counts the texts of more than maxTokens tokens, which Encode cuts.
+func (v *Vocabulary) Longer(texts []string, maxTokens int) int {
+	n := 0
+	for _, text := range texts {
+		if len(v.Encode(text, maxTokens+1)) > maxTokens {
+			n++
+		}
+	}
+	return n
+}
+
 // word returns the ids of one word: stem and ending; or, if the stem is not known, the fewest known stems that spell
 // the word together (strconv → str conv); or the unknown token.
 func (v *Vocabulary) word(w string) []int32 {

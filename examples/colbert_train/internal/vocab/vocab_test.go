@@ -40,6 +40,9 @@ func TestEncode(t *testing.T) {
 	if got := v.Encode("reads a file", 2); len(got) != 2 {
 		t.Errorf("%d tokens, want the first 2", len(got))
 	}
+	if got := v.Longer([]string{"a file", "a file, reads", ""}, 2); got != 1 {
+		t.Errorf("%d texts are longer than 2 tokens, want 1", got)
+	}
 	if Learn(texts, 1).Size() <= v.Size() {
 		t.Error("rare tokens are kept at every frequency")
 	}
