@@ -17,7 +17,8 @@
 //
 // go list -m -f '{{.Dir}}' github.com/flash-maxsim/gorgonia-maxsim prints the module's folder, and go env -w keeps the
 // variable for good. The folder holds a cuda.h that includes the toolkit's and restores the five names; it changes
-// nothing for CUDA 11 and 12.
+// nothing for CUDA 11 and 12. Go's build cache does not see that a header has changed: after a toolkit was replaced
+// by another in the same place, run go clean -cache.
 //
 // # What a program needs
 //

@@ -10,13 +10,7 @@ package cudrv
 #cgo arm64 LDFLAGS: -L/usr/lib/aarch64-linux-gnu/stubs
 #cgo LDFLAGS: -lcuda
 
-#if !__has_include(<cuda.h>)
-#error "cuda.h not found: install the CUDA toolkit, or set CGO_CFLAGS=-I<toolkit>/include (see package cudrv)"
-#endif
 #include <cuda.h>
-#if CUDA_VERSION >= 13000 && !defined(MAXSIM_CUDA13_H)
-#error "CUDA 13 or newer: set CGO_CFLAGS=-I<this module>/internal/cudrv/cuda13 (see package cudrv)"
-#endif
 
 // The result of the one call of cuInit that the program makes, from cu's package initialisation.
 static CUresult initResult = CUDA_ERROR_NOT_INITIALIZED;
@@ -36,6 +30,8 @@ import (
 	"fmt"
 
 	"gorgonia.org/cu"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/cudrv/toolkit"
 )
 
 // InitError returns nil when the driver is ready, or why it is not, in the words of someone who can mend it.
@@ -59,4 +55,4 @@ func InitError() error {
 func DriverVersion() int { return cu.Version() }
 
 // HeaderVersion is the version of the cuda.h that this program was built with, 11080 for 11.8.
-func HeaderVersion() int { return C.CUDA_VERSION }
+const HeaderVersion = toolkit.HeaderVersion
