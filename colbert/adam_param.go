@@ -8,6 +8,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/flash-maxsim/gorgonia-maxsim/colbert/internal/adam"
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
 // parameter is one trained tensor in one step.
@@ -18,7 +19,7 @@ type parameter interface {
 }
 
 // param holds the elements of a parameter and, in step with them, its moments and gradient.
-type param[T Float] struct {
+type param[T layout.Float] struct {
 	w, m, v, g []T
 	rows       []int32 // the rows of w, m and v that g is for; nil: all of them
 	width      int     // elements in a row
@@ -65,7 +66,7 @@ func paramName(i int, vg gorgonia.ValueGrad) string {
 	return fmt.Sprint(i)
 }
 
-func newParam[T Float](vg gorgonia.ValueGrad, w, m, v *tensor.Dense) (*param[T], error) {
+func newParam[T layout.Float](vg gorgonia.ValueGrad, w, m, v *tensor.Dense) (*param[T], error) {
 	gv, err := vg.Grad()
 	if err != nil {
 		return nil, fmt.Errorf("%w: no gradient: %w", ErrValue, err)

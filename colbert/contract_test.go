@@ -95,8 +95,8 @@ func TestHash(t *testing.T) {
 		infoNCE[float64]{temperature: 1, stride: 1}, infoNCE[float32]{temperature: 1, stride: 1}, infoNCE[float64]{temperature: 0.5, stride: 1},
 		infoNCE[float64]{temperature: 1, stride: 2}, infoNCE[float64]{temperature: 1, stride: 1, offset: 1},
 		infoNCE[float64]{temperature: 1, stride: 1, symmetric: true}, infoNCE[float64]{temperature: 1, stride: 1, labelled: true},
-		infoNCE[float64]{temperature: 1, stride: 1, weighted: true}, infoNCE[float64]{temperature: 1, stride: 1, excluded: true, mask: tensor.Bool},
-		infoNCE[float64]{temperature: 1, stride: 1, excluded: true, mask: tensor.Int32},
+		infoNCE[float64]{temperature: 1, stride: 1, weighted: true}, infoNCE[float64]{temperature: 1, stride: 1, excluded: true, mask: tensor.Bool, maskDims: 2}, infoNCE[float64]{temperature: 1, stride: 1, excluded: true, mask: tensor.Bool, maskDims: 1},
+		infoNCE[float64]{temperature: 1, stride: 1, excluded: true, mask: tensor.Int32, maskDims: 2},
 		klDistill[float64]{temperature: 1}, klDistill[float32]{temperature: 1}, klDistill[float64]{temperature: 2},
 		klDistill[float64]{temperature: 1, masked: true, mask: tensor.Bool}, klDistill[float64]{temperature: 1, masked: true, mask: tensor.Int32},
 	}

@@ -5,6 +5,8 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
 // Embedding is a trainable table [V,h] whose gradient is never a dense [V,h] tensor. Its look-ups are graph nodes
@@ -108,7 +110,7 @@ func (g *RowGrad) check(v int) error {
 	return nil
 }
 
-func rowGrad[T Float](e *Embedding) (gorgonia.Value, error) {
+func rowGrad[T layout.Float](e *Embedding) (gorgonia.Value, error) {
 	v, h := e.table.Shape()[0], e.table.Shape()[1]
 	var ids []int32
 	var upstream [][]T // one row for each id

@@ -5,6 +5,8 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
 // Gather reads the rows of a table that ids name.
@@ -36,7 +38,7 @@ func gatherNode(table, ids *gorgonia.Node, frozen bool) (*gorgonia.Node, error) 
 	return apply(gather[float64]{ids.Dims(), frozen}, table, ids)
 }
 
-type gather[T Float] struct {
+type gather[T layout.Float] struct {
 	idDims int
 	frozen bool // the table has no gradient here
 }

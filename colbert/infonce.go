@@ -6,6 +6,8 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
 // InfoNCEConfig says which document answers which query, and what else the loss takes into account. The zero value
@@ -24,8 +26,8 @@ type InfoNCEConfig struct {
 	Labels *gorgonia.Node
 	// Weights [Bq], dtype of scores, ≥ 0, is how much each row counts: 0 for the padding of a batch that is not full.
 	Weights *gorgonia.Node
-	// Exclude [Bq,Bd], a mask, marks documents that are no negatives of a query although they are not its
-	// label: a second positive, or a copy of it. Marked entries leave the denominator; a marked label stays.
+	// Exclude [Bq,Bd] or [Bd], a mask, marks documents that are no negatives: of one query (a second positive, a copy of
+	// it) or of any (padding). Marked entries leave the denominator; a marked label stays.
 	Exclude *gorgonia.Node
 }
 
@@ -64,6 +66,9 @@ func InfoNCE(scores *gorgonia.Node, cfg InfoNCEConfig) (*gorgonia.Node, error) {
 		if err := maskNode("InfoNCE", "exclude", cfg.Exclude); err != nil {
 			return nil, err
 		}
+		if n := cfg.Exclude.Dims(); n != 1 && n != 2 {
+			return nil, fmt.Errorf("%w: InfoNCE: exclude has shape %v, want [Bq,Bd] or [Bd]", ErrShape, cfg.Exclude.Shape())
+		}
 	}
 	if scores.Dtype() == tensor.Float32 {
 		return infoNCENode[float32](scores, cfg)
@@ -71,7 +76,7 @@ func InfoNCE(scores *gorgonia.Node, cfg InfoNCEConfig) (*gorgonia.Node, error) {
 	return infoNCENode[float64](scores, cfg)
 }
 
-func infoNCENode[T Float](scores *gorgonia.Node, cfg InfoNCEConfig) (*gorgonia.Node, error) {
+func infoNCENode[T layout.Float](scores *gorgonia.Node, cfg InfoNCEConfig) (*gorgonia.Node, error) {
 	k := infoNCE[T]{temperature: cfg.Temperature, offset: cfg.Offset, stride: cfg.Stride, symmetric: cfg.Symmetric}
 	nodes := gorgonia.Nodes{scores}
 	if cfg.Labels != nil {
@@ -83,7 +88,7 @@ func infoNCENode[T Float](scores *gorgonia.Node, cfg InfoNCEConfig) (*gorgonia.N
 		nodes = append(nodes, cfg.Weights)
 	}
 	if cfg.Exclude != nil {
-		k.excluded, k.mask = true, cfg.Exclude.Dtype()
+		k.excluded, k.mask, k.maskDims = true, cfg.Exclude.Dtype(), cfg.Exclude.Dims()
 		nodes = append(nodes, cfg.Exclude)
 	}
 	return apply(k, nodes...)
@@ -96,11 +101,12 @@ func checkTemperature(op string, t float64) error {
 	return nil
 }
 
-type infoNCE[T Float] struct {
+type infoNCE[T layout.Float] struct {
 	temperature                             float64
 	offset, stride                          int
 	symmetric, labelled, weighted, excluded bool
 	mask                                    tensor.Dtype // of exclude
+	maskDims                                int
 }
 
 func (infoNCE[T]) name() string { return "InfoNCE" }
@@ -116,7 +122,7 @@ func (k infoNCE[T]) operands() []operand {
 		ops = append(ops, operand{"weights", 1, dt, false})
 	}
 	if k.excluded {
-		ops = append(ops, operand{"exclude", 2, k.mask, false})
+		ops = append(ops, operand{"exclude", k.maskDims, k.mask, false})
 	}
 	return ops
 }
@@ -126,7 +132,7 @@ func (k infoNCE[T]) output(in []tensor.Shape) (tensor.Shape, error) {
 	for i, o := range k.operands()[1:] {
 		got, want := in[i+1], tensor.Shape{bq}
 		if o.name == "exclude" {
-			want = in[0]
+			want = in[0][2-k.maskDims:]
 		}
 		if !got.Eq(want) {
 			return nil, fmt.Errorf("%w: InfoNCE: %s has shape %v, scores %v wants %v", ErrShape, o.name, got, in[0], want)

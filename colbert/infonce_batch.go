@@ -3,6 +3,7 @@ package colbert
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gorgonia.org/tensor"
 )
@@ -38,6 +39,9 @@ func (k infoNCE[T]) batch(in []*tensor.Dense) (*contrast, error) {
 		var err error
 		if b.exclude, err = flags(rest[0]); err != nil {
 			return nil, err
+		}
+		if k.maskDims == 1 { // the same documents for every query
+			b.exclude = slices.Repeat(b.exclude, b.bq)
 		}
 	}
 	b.label, b.weight = make([]int, b.bq), make([]float64, b.bq)

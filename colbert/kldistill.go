@@ -7,6 +7,8 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
 // KLDistillConfig is the zero value for a student at temperature 1 and candidates that are all there.
@@ -57,7 +59,7 @@ func KLDistill(scores, teacher *gorgonia.Node, cfg KLDistillConfig) (*gorgonia.N
 	return apply(klDistill[float64]{cfg.Temperature, cfg.Mask != nil, mask}, nodes...)
 }
 
-type klDistill[T Float] struct {
+type klDistill[T layout.Float] struct {
 	temperature float64
 	masked      bool
 	mask        tensor.Dtype

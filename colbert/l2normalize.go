@@ -6,6 +6,8 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
 // L2Normalize scales the vectors along the last axis to length 1.
@@ -33,7 +35,7 @@ func L2Normalize(x *gorgonia.Node, eps float64) (*gorgonia.Node, error) {
 	return apply(l2normalize[float64]{x.Dims(), eps}, x)
 }
 
-type l2normalize[T Float] struct {
+type l2normalize[T layout.Float] struct {
 	dims int
 	eps  float64
 }
@@ -82,17 +84,17 @@ func (k l2normalize[T]) backward(_ int, in []*tensor.Dense, g, dx []T) error {
 }
 
 // vectors returns the elements of d and the length of its last axis.
-func vectors[T Float](d *tensor.Dense) ([]T, int) {
+func vectors[T layout.Float](d *tensor.Dense) ([]T, int) {
 	shape := d.Shape()
 	return slice[T](d), shape[len(shape)-1]
 }
 
 // length returns the Euclidean length of x; NaN if x holds one.
-func length[T Float](x []T) float64 { return math.Sqrt(dot(x, x)) }
+func length[T layout.Float](x []T) float64 { return math.Sqrt(dot(x, x)) }
 
 // dot returns the inner product of x and y, summed in float64 in four chains so that additions need not wait for each
 // other.
-func dot[T Float](x, y []T) float64 {
+func dot[T layout.Float](x, y []T) float64 {
 	var s0, s1, s2, s3 float64
 	y = y[:len(x)]
 	for len(x) >= 4 && len(y) >= 4 {

@@ -7,6 +7,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/flash-maxsim/gorgonia-maxsim/colbert/internal/gemm"
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
 // Linear projects token vectors.
@@ -19,7 +20,9 @@ import (
 //	out  [B,T,dim] or [N,dim]
 //
 // Products go through the BLAS that was chosen with gorgonia.Use. By default, on amd64 with AVX2, kernels of this module
-// take the place of gonum's, several times as fast and spread over the cores.
+// take the place of gonum's, several times as fast and spread over the cores. They are the fastest that the machine can
+// run, or those that the environment variable MAXSIM_CPU names: avx512 and avx2, which have the same bits, or generic,
+// which is gonum.
 func Linear(x, w, bias *gorgonia.Node) (*gorgonia.Node, error) {
 	if err := floatNode("Linear", "x", x); err != nil {
 		return nil, err
@@ -40,7 +43,7 @@ func Linear(x, w, bias *gorgonia.Node) (*gorgonia.Node, error) {
 	return apply(linear[float64]{x.Dims(), bias != nil}, nodes...)
 }
 
-type linear[T Float] struct {
+type linear[T layout.Float] struct {
 	dims   int
 	biased bool
 }
@@ -80,8 +83,7 @@ func (k linear[T]) forward(in []*tensor.Dense, out []T) error {
 			copy(out[lo:], bias)
 		}
 	}
-	addProduct(y, x, w)
-	return nil
+	return addProduct(y, x, w)
 }
 
 func (k linear[T]) backward(i int, in []*tensor.Dense, g, out []T) error {
@@ -89,17 +91,17 @@ func (k linear[T]) backward(i int, in []*tensor.Dense, g, out []T) error {
 	dy := gemm.Dense(g, x.Rows, w.Cols)
 	switch i {
 	case 0:
-		addProduct(gemm.Dense(out, x.Rows, x.Cols), dy, w.T())
+		return addProduct(gemm.Dense(out, x.Rows, x.Cols), dy, w.T())
 	case 1:
-		addProduct(gemm.Dense(out, w.Rows, w.Cols), x.T(), dy)
-	case 2:
+		return addProduct(gemm.Dense(out, w.Rows, w.Cols), x.T(), dy)
+	default:
 		sumRows(dy, out)
+		return nil
 	}
-	return nil
 }
 
 // sumRows writes the sum of the rows of m into out: first within blocks of a fixed size, then over the blocks.
-func sumRows[T Float](m gemm.Matrix[T], out []T) {
+func sumRows[T layout.Float](m gemm.Matrix[T], out []T) {
 	const block = 256
 	partial := make([]T, (m.Rows+block-1)/block*m.Cols)
 	parallel(m.Rows, block, func(lo, hi int) {
@@ -118,7 +120,7 @@ func sumRows[T Float](m gemm.Matrix[T], out []T) {
 }
 
 // rowsOf returns the vectors along the last axis of d as the rows of a matrix.
-func rowsOf[T Float](d *tensor.Dense) gemm.Matrix[T] {
+func rowsOf[T layout.Float](d *tensor.Dense) gemm.Matrix[T] {
 	x, n := vectors[T](d)
 	return gemm.Dense(x, len(x)/n, n)
 }

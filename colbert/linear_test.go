@@ -6,6 +6,9 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/gonum"
 	"gorgonia.org/gorgonia"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/cpu"
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/cpu/tile"
 )
 
 // countingBLAS is a BLAS of the user's choice.
@@ -54,4 +57,24 @@ func TestLinearByChosenBLAS(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLinearByPath runs every path that MAXSIM_CPU can name.
+func TestLinearByPath(t *testing.T) {
+	f := wide()[1]
+	want := f.outputs(t, "tape", f.inputs)
+	for _, path := range tile.Available() {
+		t.Setenv(cpu.PathVariable, path)
+		for k, got := range f.outputs(t, "tape", f.inputs) {
+			for n := range got {
+				// Two orders of a sum of at most 2000 products of normal numbers, weighted by one.
+				if !close(got[n], want[k][n], 1e-3) {
+					t.Fatalf("%s: output %d at %d is %v, by %s %v", path, k, n, got[n], tile.Available()[0], want[k][n])
+				}
+			}
+		}
+	}
+	t.Setenv(cpu.PathVariable, "abacus")
+	_, err := evaluate(linear[float32]{dims: 2}, []gorgonia.Value{random(1, 2, 3), random(2, 3, 4)})
+	wantError(t, err, ErrValue, `Linear: CPU kernels "abacus" cannot run here, expected one of`)
 }

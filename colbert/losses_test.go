@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -19,40 +20,75 @@ func lossAndGradient(t *testing.T, inputs []input, build func(in gorgonia.Nodes)
 	return f.forward(t, inputs)[0], f.gradients(t, "tape", inputs, []float64{1})[0]
 }
 
-// TestInfoNCECase runs the loss of the shared case infonce_low_temperature: logits of hundreds.
-func TestInfoNCECase(t *testing.T) {
-	raw, err := os.ReadFile("../testdata/cases/infonce_low_temperature.json")
+// TestCases runs the losses of the shared cases on the scores that they expect.
+func TestCases(t *testing.T) {
+	files, err := filepath.Glob("../testdata/cases/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	type array struct {
-		Shape []int
-		Data  []float64
-	}
-	var c struct {
-		Options struct {
-			Loss struct {
-				Temperature float64
-				Labels      []int32
-			}
+	ran := 0
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
 		}
-		Upstream array `json:"upstream_grad"`
-		Expect   struct {
-			Scores array
-			Loss   float64
+		var c lossCase
+		if json.Unmarshal(raw, &c) != nil || c.Kind != "loss" { // other kinds hold what JSON numbers cannot
+			continue
+		}
+		ran++
+		t.Run(c.Name, c.run)
+	}
+	if ran < 2 {
+		t.Errorf("%d cases of kind loss in testdata, want 2 at least", ran)
+	}
+}
+
+// lossCase is what a case of kind loss says about the loss.
+type lossCase struct {
+	Name, Kind string
+	Options    struct {
+		Loss struct {
+			Name        string
+			Temperature float64
+			Labels      []int32
+			Teacher     array
 		}
 	}
-	if err := json.Unmarshal(raw, &c); err != nil {
-		t.Fatal(err)
+	Upstream array `json:"upstream_grad"`
+	Expect   struct {
+		Scores array
+		Loss   float64
 	}
-	labels := input{int32s([]int{len(c.Options.Loss.Labels)}, c.Options.Loss.Labels...), false}
+}
+
+type array struct {
+	Shape []int
+	Data  []float64
+}
+
+func (c lossCase) run(t *testing.T) {
+	loss := c.Options.Loss
 	for _, dt := range []tensor.Dtype{tensor.Float32, tensor.Float64} {
-		scores := input{cast(floats(c.Expect.Scores.Shape, c.Expect.Scores.Data...), dt), true}
-		loss, ds := lossAndGradient(t, []input{scores, labels}, func(in gorgonia.Nodes) (*gorgonia.Node, error) {
-			return InfoNCE(in[0], InfoNCEConfig{Temperature: c.Options.Loss.Temperature, Labels: in[1]})
-		})
-		if !close(loss, c.Expect.Loss, 1e-5) {
-			t.Errorf("%v: loss %v, want %v", dt, loss, c.Expect.Loss)
+		inputs := []input{{cast(floats(c.Expect.Scores.Shape, c.Expect.Scores.Data...), dt), true}}
+		var build func(in gorgonia.Nodes) (*gorgonia.Node, error)
+		switch loss.Name {
+		case "infonce":
+			inputs = append(inputs, input{int32s([]int{len(loss.Labels)}, loss.Labels...), false})
+			build = func(in gorgonia.Nodes) (*gorgonia.Node, error) {
+				return InfoNCE(in[0], InfoNCEConfig{Temperature: loss.Temperature, Labels: in[1]})
+			}
+		case "kd_kl":
+			inputs = append(inputs, input{cast(floats(loss.Teacher.Shape, loss.Teacher.Data...), dt), false})
+			build = func(in gorgonia.Nodes) (*gorgonia.Node, error) {
+				return KLDistill(in[0], in[1], KLDistillConfig{Temperature: loss.Temperature})
+			}
+		default:
+			t.Fatalf("unknown loss %q", loss.Name)
+		}
+		got, ds := lossAndGradient(t, inputs, build)
+		if !close(got, c.Expect.Loss, 1e-5) {
+			t.Errorf("%v: loss %v, want %v", dt, got, c.Expect.Loss)
 		}
 		for i, want := range c.Upstream.Data {
 			// The gradient is a probability over T·rows: a rounding of the scores by 2⁻²⁴·10 moves the logits by 3e-5.
@@ -129,6 +165,40 @@ func TestInfoNCEExclude(t *testing.T) {
 	}
 	if ds[2] != 0 {
 		t.Errorf("an excluded document has gradient %v", ds[2])
+	}
+}
+
+// TestInfoNCEPadding: a padded batch has the loss and the gradients of the batch without padding, in both directions.
+func TestInfoNCEPadding(t *testing.T) {
+	x := normalOf(1, 3, 4).Float64s()
+	padded := make([]float64, 5*6)
+	for i := range padded {
+		padded[i] = 50 // scores of padding: anything
+	}
+	for i := range 3 {
+		copy(padded[i*6:], x[i*4:(i+1)*4])
+	}
+	weights := floats([]int{5}, 1, 1, 1, 0, 0)
+	for _, symmetric := range []bool{false, true} {
+		want, dx := lossAndGradient(t, []input{{floats([]int{3, 4}, x...), true}}, func(in gorgonia.Nodes) (*gorgonia.Node, error) {
+			return InfoNCE(in[0], InfoNCEConfig{Symmetric: symmetric})
+		})
+		got, dp := lossAndGradient(t, []input{{floats([]int{5, 6}, padded...), true}, {weights, false}, {int32s([]int{6}, 0, 0, 0, 0, 1, 1), false}},
+			func(in gorgonia.Nodes) (*gorgonia.Node, error) {
+				return InfoNCE(in[0], InfoNCEConfig{Symmetric: symmetric, Weights: in[1], Exclude: in[2]})
+			})
+		if !close(got, want, 1e-14) {
+			t.Errorf("symmetric %v: loss %v, without padding %v", symmetric, got, want)
+		}
+		for i, g := range dp {
+			want := 0.0
+			if i/6 < 3 && i%6 < 4 {
+				want = dx[i/6*4+i%6]
+			}
+			if !close(g, want, 1e-14) {
+				t.Errorf("symmetric %v: gradient at %d is %v, want %v", symmetric, i, g, want)
+			}
+		}
 	}
 }
 

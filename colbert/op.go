@@ -8,6 +8,8 @@ import (
 	"github.com/chewxy/hm"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
 // kernel is one differentiable function of tensors: its settings, its shapes and its arithmetic. Everything that
@@ -15,7 +17,7 @@ import (
 //
 // A kernel is a small struct of settings; its type name and all its fields make the hash by which Gorgonia merges
 // equal nodes. Its methods may not keep or change what they are given, except for writing out.
-type kernel[T Float] interface {
+type kernel[T layout.Float] interface {
 	// name is how errors and graph drawings call the op.
 	name() string
 	// operands describes the inputs, in order.
@@ -39,7 +41,7 @@ type operand struct {
 }
 
 // apply checks nodes against k and puts the op into their graph.
-func apply[T Float](k kernel[T], nodes ...*gorgonia.Node) (*gorgonia.Node, error) {
+func apply[T layout.Float](k kernel[T], nodes ...*gorgonia.Node) (*gorgonia.Node, error) {
 	shapes := make([]tensor.Shape, len(nodes))
 	for i, n := range nodes {
 		if n.Graph() != nodes[0].Graph() {
@@ -54,7 +56,7 @@ func apply[T Float](k kernel[T], nodes ...*gorgonia.Node) (*gorgonia.Node, error
 }
 
 // check holds the inputs' ranks, dtypes and shapes against k and returns the shape of the result.
-func check[T Float](k kernel[T], shapes []tensor.Shape, dtype func(i int) tensor.Dtype) (tensor.Shape, error) {
+func check[T layout.Float](k kernel[T], shapes []tensor.Shape, dtype func(i int) tensor.Dtype) (tensor.Shape, error) {
 	want := k.operands()
 	if len(shapes) != len(want) {
 		return nil, fmt.Errorf("%w: %s has %d inputs, want %d", ErrShape, k.name(), len(shapes), len(want))
@@ -71,7 +73,7 @@ func check[T Float](k kernel[T], shapes []tensor.Shape, dtype func(i int) tensor
 }
 
 // evaluate reads the inputs, checks them, and runs k forward.
-func evaluate[T Float](k kernel[T], values []gorgonia.Value) (_ gorgonia.Value, err error) {
+func evaluate[T layout.Float](k kernel[T], values []gorgonia.Value) (_ gorgonia.Value, err error) {
 	defer recoverInto(k.name(), &err)
 	in, shape, err := inputs(k, values)
 	if err != nil {
@@ -85,7 +87,7 @@ func evaluate[T Float](k kernel[T], values []gorgonia.Value) (_ gorgonia.Value, 
 }
 
 // differentiate reads the inputs and the upstream gradient, checks them, and returns the gradient of input i.
-func differentiate[T Float](k kernel[T], i int, values []gorgonia.Value, upstream gorgonia.Value) (_ *tensor.Dense, err error) {
+func differentiate[T layout.Float](k kernel[T], i int, values []gorgonia.Value, upstream gorgonia.Value) (_ *tensor.Dense, err error) {
 	defer recoverInto(k.name(), &err)
 	in, shape, err := inputs(k, values)
 	if err != nil {
@@ -103,7 +105,7 @@ func differentiate[T Float](k kernel[T], i int, values []gorgonia.Value, upstrea
 }
 
 // inputs returns values as dense row-major tensors that fit k, and the shape of the result.
-func inputs[T Float](k kernel[T], values []gorgonia.Value) ([]*tensor.Dense, tensor.Shape, error) {
+func inputs[T layout.Float](k kernel[T], values []gorgonia.Value) ([]*tensor.Dense, tensor.Shape, error) {
 	in := make([]*tensor.Dense, len(values))
 	shapes := make([]tensor.Shape, len(values))
 	for i, v := range values {
@@ -126,7 +128,7 @@ func inputs[T Float](k kernel[T], values []gorgonia.Value) ([]*tensor.Dense, ten
 
 // signature is the type of a function from operands (and more) to a tensor of outDims dimensions. Gorgonia takes the
 // result apart, so every call must return a new one.
-func signature[T Float](ops []operand, outDims int, more ...hm.Type) hm.Type {
+func signature[T layout.Float](ops []operand, outDims int, more ...hm.Type) hm.Type {
 	ts := make([]hm.Type, 0, len(ops)+len(more)+1)
 	for _, o := range ops {
 		ts = append(ts, typeOf(o.dims, o.dtype))

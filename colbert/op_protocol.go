@@ -7,10 +7,12 @@ import (
 	"github.com/chewxy/hm"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
 // op is a kernel as a node of a graph.
-type op[T Float] struct{ kernel[T] }
+type op[T layout.Float] struct{ kernel[T] }
 
 func (o *op[T]) Arity() int { return len(o.operands()) }
 
@@ -90,7 +92,7 @@ func (o *op[T]) DoDiff(_ gorgonia.ExecutionContext, in gorgonia.Nodes, out *gorg
 }
 
 // gradOp is the gradient of a kernel's input k: (inputs of the kernel, upstream gradient) → gradient of input k.
-type gradOp[T Float] struct {
+type gradOp[T layout.Float] struct {
 	kernel[T]
 	k int
 }

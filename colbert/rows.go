@@ -1,5 +1,7 @@
 package colbert
 
+import "github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+
 // rowIndex is the inverse of a list of ids: which positions chose each row. Rows ascend and so do the positions of a
 // row, whatever the number of cores, so that sums over them are reproducible.
 type rowIndex struct {
@@ -35,7 +37,7 @@ func indexRows(ids []int32, v int) rowIndex {
 }
 
 // sumChosen writes the sum of row(p) over the positions p of idx.rows[n] into out.
-func sumChosen[T Float](idx *rowIndex, n int, out []T, row func(p int) []T) {
+func sumChosen[T layout.Float](idx *rowIndex, n int, out []T, row func(p int) []T) {
 	positions := idx.pos[idx.first[n]:idx.first[n+1]]
 	copy(out, row(int(positions[0])))
 	for _, p := range positions[1:] {

@@ -5,6 +5,8 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
 // ScaleTokens multiplies each token vector by a weight of its own: the learned importance of a query token.
@@ -33,7 +35,7 @@ func ScaleTokens(x, w *gorgonia.Node) (*gorgonia.Node, error) {
 	return apply(scaleTokens[float64]{x.Dims(), column}, x, w)
 }
 
-type scaleTokens[T Float] struct {
+type scaleTokens[T layout.Float] struct {
 	dims   int
 	column bool // w has a last axis of 1
 }
@@ -82,7 +84,7 @@ func (k scaleTokens[T]) backward(i int, in []*tensor.Dense, g, out []T) error {
 }
 
 // scale writes w[n] times vector n of x into out.
-func scale[T Float](x, w, out []T, dim int) {
+func scale[T layout.Float](x, w, out []T, dim int) {
 	parallel(len(w), grain(dim), func(lo, hi int) {
 		for n := lo; n < hi; n++ {
 			y := out[n*dim : (n+1)*dim]

@@ -5,12 +5,11 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
-// Float is the element type of everything differentiable.
-type Float interface{ float32 | float64 }
-
-func dtypeOf[T Float]() tensor.Dtype {
+func dtypeOf[T layout.Float]() tensor.Dtype {
 	var zero T
 	if _, ok := any(zero).(float32); ok {
 		return tensor.Float32
@@ -30,7 +29,7 @@ func floatNode(op, name string, n *gorgonia.Node) error {
 }
 
 // slice returns the elements of a row-major tensor.
-func slice[T Float](d *tensor.Dense) []T {
+func slice[T layout.Float](d *tensor.Dense) []T {
 	var out any
 	if dtypeOf[T]() == tensor.Float32 {
 		out = d.Float32s()
@@ -41,7 +40,7 @@ func slice[T Float](d *tensor.Dense) []T {
 }
 
 // value returns out as what Gorgonia expects of a result: a scalar type, or a tensor that owns out.
-func value[T Float](shape tensor.Shape, out []T) gorgonia.Value {
+func value[T layout.Float](shape tensor.Shape, out []T) gorgonia.Value {
 	if shape.Dims() > 0 {
 		return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(out))
 	}
@@ -55,7 +54,7 @@ func value[T Float](shape tensor.Shape, out []T) gorgonia.Value {
 }
 
 // gradient returns the elements of an upstream gradient, which must have the shape of the result.
-func gradient[T Float](name string, shape tensor.Shape, upstream gorgonia.Value) ([]T, error) {
+func gradient[T layout.Float](name string, shape tensor.Shape, upstream gorgonia.Value) ([]T, error) {
 	if upstream == nil {
 		return nil, fmt.Errorf("%w: %s: no upstream gradient", ErrValue, name)
 	}

@@ -1,13 +1,14 @@
 // Package adam is the inner loop of the optimiser.
 package adam
 
-import "math"
+import (
+	"math"
 
-// Float is the element type of weights.
-type Float interface{ float32 | float64 }
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+)
 
 // Rates are the numbers of one step that are the same for every element. The assembly reads them in this order.
-type Rates[T Float] struct {
+type Rates[T layout.Float] struct {
 	Clip         T // factor on the gradient
 	Beta1, Beta2 T // decay of the moments
 	Rest1, Rest2 T // 1 less that
@@ -25,7 +26,7 @@ type Rates[T Float] struct {
 //	w  = Keep·w − Step·m / (√v·Root + Epsilon)
 //
 // Every operation is rounded by itself, so the result has the same bits with any instruction set.
-func Update[T Float](r *Rates[T], w, m, v, g []T) {
+func Update[T layout.Float](r *Rates[T], w, m, v, g []T) {
 	m, v, g = m[:len(w)], v[:len(w)], g[:len(w)]
 	n := 0
 	if best := fastest[T](); best.loop != nil {
@@ -37,14 +38,14 @@ func Update[T Float](r *Rates[T], w, m, v, g []T) {
 }
 
 // kernel is an assembled loop over a multiple of lanes elements.
-type kernel[T Float] struct {
+type kernel[T layout.Float] struct {
 	name  string
 	lanes int
 	loop  func(rates, w, m, v, g *T, n int) // rates: the first field of Rates
 }
 
 // update is Update in Go. A conversion keeps the compiler from fusing a product into a sum.
-func update[T Float](r *Rates[T], w, m, v, g []T) {
+func update[T layout.Float](r *Rates[T], w, m, v, g []T) {
 	m, v, g = m[:len(w)], v[:len(w)], g[:len(w)]
 	for i := range w {
 		gi := g[i] * r.Clip
@@ -62,14 +63,14 @@ var (
 )
 
 // fastest returns the best loop that this machine can run; the zero value if it can run none.
-func fastest[T Float]() kernel[T] {
+func fastest[T layout.Float]() kernel[T] {
 	if k, ok := any(fastest32).(kernel[T]); ok {
 		return k
 	}
 	return any(fastest64).(kernel[T])
 }
 
-func first[T Float](k []kernel[T]) kernel[T] {
+func first[T layout.Float](k []kernel[T]) kernel[T] {
 	if len(k) == 0 {
 		return kernel[T]{}
 	}

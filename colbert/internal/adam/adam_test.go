@@ -6,14 +6,16 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
-func rates[T Float]() *Rates[T] {
+func rates[T layout.Float]() *Rates[T] {
 	return &Rates[T]{Clip: 0.3, Beta1: 0.9, Beta2: 0.99, Rest1: 0.1, Rest2: 0.01, Keep: 0.999, Step: 0.02, Root: 1.5, Epsilon: 1e-4}
 }
 
 // state returns weights, moments and gradients of n elements.
-func state[T Float](n int) (w, m, v, g []T) {
+func state[T layout.Float](n int) (w, m, v, g []T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	x := make([]T, 4*n)
 	for i := range x {
@@ -31,7 +33,7 @@ func TestSameBits(t *testing.T) {
 }
 
 // testSameBits holds the assembly, and its seam with the rest in Go, against the loop in Go.
-func testSameBits[T Float](t *testing.T) {
+func testSameBits[T layout.Float](t *testing.T) {
 	for n := range 70 {
 		w, m, v, g := state[T](n)
 		update(rates[T](), w, m, v, g)
@@ -59,7 +61,7 @@ func BenchmarkUpdate(b *testing.B) {
 	b.Run("float64", benchUpdate[float64])
 }
 
-func benchUpdate[T Float](b *testing.B) {
+func benchUpdate[T layout.Float](b *testing.B) {
 	const n = 1 << 12
 	w, m, v, g := state[T](n)
 	run := func(name string, f func()) {

@@ -2,10 +2,14 @@
 
 package adam
 
-import "golang.org/x/sys/cpu"
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+)
 
 // kernels returns the loops that this machine can run, fastest first.
-func kernels[T Float]() []kernel[T] {
+func kernels[T layout.Float]() []kernel[T] {
 	var out []kernel[T]
 	add := func(loops ...any) {
 		for _, k := range loops {

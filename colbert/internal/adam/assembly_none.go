@@ -2,4 +2,6 @@
 
 package adam
 
-func kernels[T Float]() []kernel[T] { return nil }
+import "github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+
+func kernels[T layout.Float]() []kernel[T] { return nil }

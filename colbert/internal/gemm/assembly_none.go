@@ -2,6 +2,8 @@
 
 package gemm
 
+import "github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+
 const maxTile = 1
 
-func assembled[T Float]() []*Kernel[T] { return nil }
+func assembled[T layout.Float]() []*Kernel[T] { return nil }

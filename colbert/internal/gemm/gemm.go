@@ -8,18 +8,23 @@
 // of a and the place of a row in it: rows of c can be shared out in any way and come out with the same bits.
 package gemm
 
-// Float is the element type of a matrix.
-type Float interface{ float32 | float64 }
+import (
+	"fmt"
+	"strings"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/cpu/tile"
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+)
 
 // Matrix is a view of Rows × Cols elements: element (i,j) is Data[i*RowStride + j*ColStride].
-type Matrix[T Float] struct {
+type Matrix[T layout.Float] struct {
 	Data                 []T
 	Rows, Cols           int
 	RowStride, ColStride int
 }
 
 // Dense is a row-major matrix over data.
-func Dense[T Float](data []T, rows, cols int) Matrix[T] {
+func Dense[T layout.Float](data []T, rows, cols int) Matrix[T] {
 	return Matrix[T]{data, rows, cols, cols, 1}
 }
 
@@ -46,10 +51,10 @@ const Depth = 256
 //	}
 //
 // with depth ≥ 1. Strides are in bytes.
-type tileFunc[T Float] func(depth int, a *T, rowStride, colStride int, b, c *T, stride int)
+type tileFunc[T layout.Float] func(depth int, a *T, rowStride, colStride int, b, c *T, stride int)
 
 // Kernel is a pair of micro-kernels of one instruction set.
-type Kernel[T Float] struct {
+type Kernel[T layout.Float] struct {
 	Name       string
 	rows, cols int         // of the tile of many
 	many, one  tileFunc[T] // for tiles of rows rows and of a single one, both of cols columns
@@ -57,4 +62,19 @@ type Kernel[T Float] struct {
 
 // Kernels returns the kernels that this machine can run, fastest first; none on other architectures and with the tag
 // purego.
-func Kernels[T Float]() []*Kernel[T] { return assembled[T]() }
+func Kernels[T layout.Float]() []*Kernel[T] { return assembled[T]() }
+
+// Select returns the kernels that package tile knows by the given name, or the fastest if name is empty; nil stands for
+// tile.Generic and is the fastest where there is no assembly. A name that is unknown or cannot run here is an error.
+func Select[T layout.Float](name string) (*Kernel[T], error) {
+	kernels := Kernels[T]()
+	for _, k := range kernels {
+		if name == k.Name || name == "" {
+			return k, nil
+		}
+	}
+	if name == "" || name == tile.Generic {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("CPU kernels %q cannot run here, expected one of %s", name, strings.Join(tile.Available(), ", "))
+}

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"testing"
 	"unsafe"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
 // reference adds a·b to c, one product at a time.
-func reference[T Float](c, a, b Matrix[T]) {
+func reference[T layout.Float](c, a, b Matrix[T]) {
 	for i := range c.Rows {
 		for j := range c.Cols {
 			s := 0.0
@@ -22,14 +24,14 @@ func reference[T Float](c, a, b Matrix[T]) {
 	}
 }
 
-func product[T Float](k *Kernel[T], c, a, b Matrix[T]) {
+func product[T layout.Float](k *Kernel[T], c, a, b Matrix[T]) {
 	p := k.NewPacked(b.Rows, b.Cols)
 	p.Fill(b, 0, b.Rows)
 	p.AddTo(c, a)
 }
 
 // integers returns small integers, of which every sum of products is exact in any order.
-func integers[T Float](rng *rand.Rand, n int) []T {
+func integers[T layout.Float](rng *rand.Rand, n int) []T {
 	x := make([]T, n)
 	for i := range x {
 		x[i] = T(rng.IntN(17) - 8)
@@ -43,7 +45,7 @@ func TestProduct(t *testing.T) {
 }
 
 // testProduct compares bit for bit with the plain loops, for sizes around those of the tiles and every transposition.
-func testProduct[T Float](t *testing.T) {
+func testProduct[T layout.Float](t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, k := range Kernels[T]() {
 		t.Run(k.Name, func(t *testing.T) {
@@ -76,7 +78,7 @@ func TestSameBits(t *testing.T) {
 }
 
 // testSameBits: a row of c does not depend on the kernels, on the other rows, nor on its place among them.
-func testSameBits[T Float](t *testing.T) {
+func testSameBits[T layout.Float](t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	const m, n, depth = 23, 45, 400
 	x := make([]T, m*depth+depth*n)
@@ -161,7 +163,7 @@ func BenchmarkProduct(b *testing.B) {
 	b.Run("float64", benchProduct[float64])
 }
 
-func benchProduct[T Float](b *testing.B) {
+func benchProduct[T layout.Float](b *testing.B) {
 	const m, n, depth = 4096, 128, 256
 	x := make([]T, m*depth+depth*n+m*n)
 	for i := range x {

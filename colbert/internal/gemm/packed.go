@@ -1,10 +1,14 @@
 package gemm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+)
 
 // Packed is a matrix b laid out for a kernel: for each chain of Depth rows, panels as wide as a tile, each with its
 // rows one after the other, the last panel filled up with zeros.
-type Packed[T Float] struct {
+type Packed[T layout.Float] struct {
 	kernel     *Kernel[T]
 	rows, cols int
 	panels     int
