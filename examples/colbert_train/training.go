@@ -7,12 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	maxsim "github.com/flash-maxsim/gorgonia-maxsim"
-	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/bm25"
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/dataset"
-	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/evaluate"
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/progress"
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/report"
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/train"
@@ -77,62 +74,4 @@ func trainWithProgress(ctx context.Context, o *options, set *dataset.Set, device
 		},
 	})
 	return outcome, errors.Join(err, shown)
-}
-
-// compare measures the trained and the untrained model and BM25 on test and unseen queries.
-func compare(o *options, set *dataset.Set, outcome *train.Outcome, device *maxsim.Device) (*report.Report, error) {
-	texts := make([]string, len(set.Docs))
-	for i, d := range set.Docs {
-		texts[i] = d.Text
-	}
-	lexical := bm25.NewIndex(texts)
-	baseline := func(queries []string) ([][]float64, error) {
-		out := make([][]float64, len(queries))
-		for i, q := range queries {
-			out[i] = lexical.Scores(q)
-		}
-		return out, nil
-	}
-	all := func(queries []dataset.Query) (r report.Results, err error) {
-		if r.Trained, err = train.Evaluate(outcome.Model, set, queries, device); err != nil {
-			return r, err
-		}
-		if r.Untrained, err = train.Evaluate(outcome.Untrained, set, queries, device); err != nil {
-			return r, err
-		}
-		r.BM25, err = evaluate.Run(queries, baseline)
-		return r, err
-	}
-	test, err := all(set.Test)
-	if err != nil {
-		return nil, err
-	}
-	unseen, err := all(set.Unseen)
-	if err != nil {
-		return nil, err
-	}
-	dev, err := evaluate.Run(set.Dev, baseline)
-	if err != nil {
-		return nil, err
-	}
-	v := outcome.Model.Vocabulary
-	var queryTexts []string
-	for _, q := range slices.Concat(set.Train, set.Dev, set.Test, set.Unseen) {
-		queryTexts = append(queryTexts, q.Text)
-	}
-	rep := &report.Report{
-		Dev: report.Dev{BestStep: outcome.BestStep, Trained: outcome.BestDev, BM25: dev.MRR10, Queries: len(set.Dev)},
-		Data: report.Data{
-			Source: set.Source, Documents: len(set.Docs), TrainQueries: len(set.Train), TrainExamples: len(set.Examples()),
-			Vocabulary: v.Size(), Dropped: set.Dropped,
-			CutDocuments: v.Longer(texts, o.Model.DocTokens), CutQueries: v.Longer(queryTexts, o.Model.QueryTokens),
-		},
-		Seed: o.Seed, Settings: o.Config, Device: device.String(),
-	}
-	rep.Steps(outcome.Records)
-	if err := rep.Compare(test, unseen); err != nil {
-		return nil, err
-	}
-	rep.Process()
-	return rep, nil
 }

@@ -59,6 +59,15 @@ func (d Dropped) String() string {
 	return strings.Join(out, ", ")
 }
 
+// Texts returns what is indexed of every document of the pool.
+func (s *Set) Texts() []string {
+	out := make([]string, len(s.Docs))
+	for i, d := range s.Docs {
+		out[i] = d.Text
+	}
+	return out
+}
+
 // Examples returns everything that trains: one triple for each relevant document of each training query, then Triples.
 func (s *Set) Examples() []Triple {
 	var out []Triple

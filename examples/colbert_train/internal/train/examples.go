@@ -52,10 +52,7 @@ func encodeExamples(m *model.Model, set *dataset.Set) *examples {
 
 // vocabularyTexts returns what the vocabulary is learned from: the pool and the training examples, no held-out query.
 func vocabularyTexts(set *dataset.Set) []string {
-	var out []string
-	for _, d := range set.Docs {
-		out = append(out, d.Text)
-	}
+	out := set.Texts()
 	for _, t := range set.Examples() {
 		out = append(out, t.Query, t.Positive)
 	}

@@ -132,11 +132,7 @@ func (r *run) dev() (float64, error) {
 
 // Evaluate ranks the pool of a set for some of its queries.
 func Evaluate(m *model.Model, set *dataset.Set, queries []dataset.Query, device *maxsim.Device) (evaluate.Result, error) {
-	texts := make([]string, len(set.Docs))
-	for i, d := range set.Docs {
-		texts[i] = d.Text
-	}
-	index, err := model.NewIndex(m, texts, device)
+	index, err := model.NewIndex(m, set.Texts(), device)
 	if err != nil {
 		return evaluate.Result{}, err
 	}
