@@ -39,24 +39,25 @@ func (x *Index) Scores(queries []string) ([][]float64, error) {
 	if len(queries) == 0 || x.docs.n == 0 {
 		return out, nil
 	}
-	q, err := x.model.encode(queries, queryChunk, x.model.QueryTokens, (*Encoder).Queries)
+	encoded, err := x.model.encode(queries, queryChunk, x.model.QueryTokens, (*Encoder).Queries)
 	if err != nil {
 		return nil, err
 	}
-	g, err := newSearch(x.model.Config, q.rows, x.docs.rows, x.device, false)
+	g, err := newSearch(x.model.Config, encoded.rows, x.docs.rows, x.device, false)
 	if err != nil {
 		return nil, err
 	}
 	defer g.close()
 	for dc, d := range x.docs.chunks {
-		for qc, q := range q.chunks {
+		for qc, q := range encoded.chunks {
 			if err := g.run(q, d); err != nil {
 				return nil, err
 			}
 			scores := g.scores.Data().([]float32)
 			for i := range q.n {
+				row := out[qc*encoded.rows+i][dc*x.docs.rows:]
 				for j := range d.n {
-					out[qc*queryChunk+i][dc*docChunk+j] = float64(scores[i*x.docs.rows+j])
+					row[j] = float64(scores[i*x.docs.rows+j])
 				}
 			}
 		}
@@ -66,15 +67,14 @@ func (x *Index) Scores(queries []string) ([][]float64, error) {
 
 // search is a graph without gradients that scores a chunk of queries against a chunk of documents.
 type search struct {
-	vm                   G.VM
-	q, d, qMask, dMask   *G.Node
-	scores, argmax       G.Value // of the last run; argmax [rows,rows,tokens] int32 if it was asked for
-	queryTokens, docRows int
+	vm                 G.VM
+	q, d, qMask, dMask *G.Node
+	scores, argmax     G.Value // of the last run; argmax [rows,rows,tokens] int32 if it was asked for
 }
 
 func newSearch(cfg Config, queryRows, docRows int, device *maxsim.Device, argmax bool) (*search, error) {
 	g := G.NewGraph()
-	s := &search{queryTokens: cfg.QueryTokens, docRows: docRows}
+	s := &search{}
 	s.q = G.NewTensor(g, tensor.Float32, 3, G.WithShape(queryRows, cfg.QueryTokens, cfg.Dim), G.WithName("queries"))
 	s.d = G.NewTensor(g, tensor.Float32, 3, G.WithShape(docRows, cfg.DocTokens, cfg.Dim), G.WithName("documents"))
 	s.qMask = G.NewMatrix(g, tensor.Bool, G.WithShape(queryRows, cfg.QueryTokens), G.WithName("query mask"))
