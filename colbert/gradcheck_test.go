@@ -54,7 +54,7 @@ func (f fixture) forward(t testing.TB, inputs []input) []float64 {
 	return float64s(v)
 }
 
-// loss appends Σ weight·out to the graph, so that no two elements of out have the same upstream gradient.
+// weighted appends Σ weight·out to the graph, so that no two elements of out have the same upstream gradient.
 func weighted(t testing.TB, g *gorgonia.ExprGraph, out *gorgonia.Node, weight []float64) *gorgonia.Node {
 	t.Helper()
 	if out.IsScalar() {

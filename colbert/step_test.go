@@ -10,59 +10,135 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// BenchmarkStep is a whole training step of a ColBERT: run of the graph and update of the weights.
+// BenchmarkStep is a whole training step of a ColBERT, run of the graph and update of the weights: with this package,
+// with Gorgonia's own ops around the fused MaxSim, and with Gorgonia's own ops alone.
 func BenchmarkStep(b *testing.B) {
-	const batch, tq, td, v, h, dim = 32, 32, 128, 30000, 256, 128
-	rng := rand.New(rand.NewPCG(1, 1))
-	g := gorgonia.NewGraph()
-	weights := func(name string, shape ...int) *gorgonia.Node {
-		x := make([]float32, tensor.Shape(shape).TotalSize())
-		for i := range x {
-			x[i] = float32(rng.NormFloat64())
-		}
-		t := tensor.New(tensor.WithShape(shape...), tensor.WithBacking(x))
-		return gorgonia.NewTensor(g, tensor.Float32, len(shape), gorgonia.WithShape(shape...), gorgonia.WithName(name), gorgonia.WithValue(t))
+	b.Run("encoder=colbert/maxsim=fused", func(b *testing.B) { newTrainer(b).withColbert().run() })
+	b.Run("encoder=builtin/maxsim=fused", func(b *testing.B) { newTrainer(b).withBuiltins(fused).run() })
+	b.Run("encoder=builtin/maxsim=composed", func(b *testing.B) { newTrainer(b).withBuiltins(composed).run() })
+}
+
+// Sizes of BenchmarkStep.
+const (
+	stepB, stepTq, stepTd         = 32, 32, 128
+	stepV, stepH, stepDim         = 30000, 256, 128
+	stepEpsilon, stepTemp float64 = 1e-12, 0.05
+)
+
+// trainer is a graph with its optimiser.
+type trainer struct {
+	b      *testing.B
+	g      *gorgonia.ExprGraph
+	rng    *rand.Rand
+	table  *gorgonia.Node
+	w      *gorgonia.Node
+	params []gorgonia.ValueGrad
+	solver gorgonia.Solver
+}
+
+func newTrainer(b *testing.B) *trainer {
+	t := &trainer{b: b, g: gorgonia.NewGraph(), rng: rand.New(rand.NewPCG(1, 1))}
+	t.table, t.w = t.weights("table", stepV, stepH), t.weights("w", stepH, stepDim)
+	return t
+}
+
+func (t *trainer) weights(name string, rows, cols int) *gorgonia.Node {
+	x := make([]float32, rows*cols)
+	for i := range x {
+		x[i] = float32(t.rng.NormFloat64())
 	}
-	ids := func(name string, tokens int) *gorgonia.Node {
-		x := make([]int32, batch*tokens)
-		for i := range x {
-			x[i] = rng.Int32N(v)
-		}
-		t := tensor.New(tensor.WithShape(batch, tokens), tensor.WithBacking(x))
-		return gorgonia.NewMatrix(g, tensor.Int32, gorgonia.WithShape(batch, tokens), gorgonia.WithName(name), gorgonia.WithValue(t))
-	}
-	must := func(n *gorgonia.Node, err error) *gorgonia.Node {
-		if err != nil {
-			b.Fatal(err)
-		}
-		return n
-	}
-	w := weights("w", h, dim)
-	emb, err := colbert.NewEmbedding(weights("table", v, h))
+	return t.input(name, tensor.New(tensor.WithShape(rows, cols), tensor.WithBacking(x)))
+}
+
+func (t *trainer) input(name string, v *tensor.Dense) *gorgonia.Node {
+	return gorgonia.NewTensor(t.g, v.Dtype(), v.Dims(), gorgonia.WithShape(v.Shape()...), gorgonia.WithName(name), gorgonia.WithValue(v))
+}
+
+// must ends the benchmark on an error.
+func (t *trainer) must(n *gorgonia.Node, err error) *gorgonia.Node {
+	t.b.Helper()
 	if err != nil {
-		b.Fatal(err)
+		t.b.Fatal(err)
 	}
-	encode := func(ids *gorgonia.Node) *gorgonia.Node {
-		return must(colbert.L2Normalize(must(colbert.Linear(must(emb.Lookup(ids)), w, nil)), 1e-12))
+	return n
+}
+
+func (t *trainer) withColbert() *trainer {
+	emb, err := colbert.NewEmbedding(t.table)
+	if err != nil {
+		t.b.Fatal(err)
 	}
-	scores := must(maxsim.InBatch(encode(ids("qids", tq)), encode(ids("dids", td)), maxsim.Config{}))
-	loss := must(colbert.InfoNCE(scores, colbert.InfoNCEConfig{Temperature: 0.05}))
-	if _, err := colbert.Grad(loss, append(emb.Lookups(), w)...); err != nil {
-		b.Fatal(err)
+	encode := func(name string, tokens int) *gorgonia.Node {
+		ids := make([]int32, stepB*tokens)
+		for i := range ids {
+			ids[i] = t.rng.Int32N(stepV)
+		}
+		x := t.must(emb.Lookup(t.input(name, tensor.New(tensor.WithShape(stepB, tokens), tensor.WithBacking(ids)))))
+		return t.must(colbert.L2Normalize(t.must(colbert.Linear(x, t.w, nil)), stepEpsilon))
 	}
-	vm := gorgonia.NewTapeMachine(g)
+	scores := t.must(maxsim.InBatch(encode("qids", stepTq), encode("dids", stepTd), maxsim.Config{}))
+	loss := t.must(colbert.InfoNCE(scores, colbert.InfoNCEConfig{Temperature: stepTemp}))
+	if _, err := colbert.Grad(loss, append(emb.Lookups(), t.w)...); err != nil {
+		t.b.Fatal(err)
+	}
+	t.params = []gorgonia.ValueGrad{emb, t.w}
+	if t.solver, err = colbert.NewAdam(colbert.AdamConfig{}); err != nil {
+		t.b.Fatal(err)
+	}
+	return t
+}
+
+func (t *trainer) withBuiltins(maxSim func(t *trainer, q, d *gorgonia.Node) *gorgonia.Node) *trainer {
+	encode := func(name string, tokens int) *gorgonia.Node {
+		ids := make([]int, stepB*tokens)
+		for i := range ids {
+			ids[i] = t.rng.IntN(stepV)
+		}
+		x := t.must(gorgonia.ByIndices(t.table, t.input(name, tensor.New(tensor.WithShape(len(ids)), tensor.WithBacking(ids))), 0))
+		y := t.must(gorgonia.Mul(x, t.w))
+		norm := t.must(gorgonia.Sqrt(t.must(gorgonia.Sum(t.must(gorgonia.Square(y)), 1))))
+		return t.must(gorgonia.BroadcastHadamardDiv(y, norm, nil, []byte{1}))
+	}
+	scores := maxSim(t, encode("qids", stepTq), encode("dids", stepTd))
+	logits := t.must(gorgonia.Div(scores, gorgonia.NewConstant(float32(stepTemp))))
+	own := make([]float32, stepB*stepB)
+	for i := range stepB {
+		own[i*stepB+i] = -1.0 / stepB
+	}
+	labels := t.input("labels", tensor.New(tensor.WithShape(stepB, stepB), tensor.WithBacking(own)))
+	loss := t.must(gorgonia.Sum(t.must(gorgonia.HadamardProd(t.must(gorgonia.LogSoftMax(logits)), labels))))
+	if _, err := gorgonia.Grad(loss, t.table, t.w); err != nil {
+		t.b.Fatal(err)
+	}
+	t.params = []gorgonia.ValueGrad{t.table, t.w}
+	t.solver = gorgonia.NewAdamSolver()
+	return t
+}
+
+// fused is MaxSim of token rows by this module.
+func fused(t *trainer, q, d *gorgonia.Node) *gorgonia.Node {
+	q = t.must(gorgonia.Reshape(q, tensor.Shape{stepB, stepTq, stepDim}))
+	d = t.must(gorgonia.Reshape(d, tensor.Shape{stepB, stepTd, stepDim}))
+	return t.must(maxsim.InBatch(q, d, maxsim.Config{}))
+}
+
+// composed is MaxSim of token rows by Mul, Max and Sum.
+func composed(t *trainer, q, d *gorgonia.Node) *gorgonia.Node {
+	s := t.must(gorgonia.Mul(q, t.must(gorgonia.Transpose(d, 1, 0))))
+	s = t.must(gorgonia.Reshape(s, tensor.Shape{stepB, stepTq, stepB, stepTd}))
+	return t.must(gorgonia.Sum(t.must(gorgonia.Max(s, 3)), 1))
+}
+
+func (t *trainer) run() {
+	vm := gorgonia.NewTapeMachine(t.g)
 	defer vm.Close()
-	adam, err := colbert.NewAdam(colbert.AdamConfig{MaxNorm: 1})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
+	t.b.ReportAllocs()
+	for t.b.Loop() {
 		if err := vm.RunAll(); err != nil {
-			b.Fatal(err)
+			t.b.Fatal(err)
 		}
-		if err := adam.Step([]gorgonia.ValueGrad{emb, w}); err != nil {
-			b.Fatal(err)
+		if err := t.solver.Step(t.params); err != nil {
+			t.b.Fatal(err)
 		}
 		vm.Reset()
 	}

@@ -17,7 +17,7 @@ func dtypeOf[T layout.Float]() tensor.Dtype {
 	return tensor.Float64
 }
 
-// floatNode returns an error unless every node is there and of dtype float32 or float64.
+// floatNode returns an error unless n is there and of dtype float32 or float64.
 func floatNode(op, name string, n *gorgonia.Node) error {
 	if n == nil {
 		return fmt.Errorf("%w: %s: %s is nil", ErrValue, op, name)
