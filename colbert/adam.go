@@ -27,9 +27,9 @@ type AdamConfig struct {
 //	v ← β2·v + (1−β2)·g²
 //	w ← w − lr·( m/(1−β1ᵗ) / (√(v/(1−β2ᵗ)) + ε) + WeightDecay·w )      lr = LearningRate · Schedule(t)
 //
-// A parameter whose gradient is a [*RowGrad] (an [Embedding]) is updated lazily: only the touched rows of w, m and v
-// change, with the t of the step. The moments of a row do not decay in a step that does not touch it, nor does its
-// weight. With every row touched in every step this is the dense update, bit for bit.
+// A parameter whose gradient is a [*RowGrad] (an [Embedding]) is updated lazily, as PyTorch's SparseAdam does: only the
+// touched rows of w, m and v change, with the t of the step. The moments of a row do not decay in a step that does not
+// touch it, nor does its weight. A row touched in every step moves as in the dense update, bit for bit.
 //
 // Step sets the gradients to 0 like Gorgonia's solvers do. Weights are changed in place. Results are bit-identical for
 // any GOMAXPROCS. An Adam is for one goroutine at a time and must be given the same parameters in the same order in
@@ -96,6 +96,11 @@ func (a *Adam) State() AdamState { return a.state.clone() }
 func (a *Adam) SetState(s AdamState) error {
 	if s.Step < 0 || len(s.M) != len(s.V) {
 		return fmt.Errorf("%w: Adam: state with step %d, %d first and %d second moments", ErrValue, s.Step, len(s.M), len(s.V))
+	}
+	for i := range s.M {
+		if s.M[i] == nil || s.V[i] == nil {
+			return fmt.Errorf("%w: Adam: state lacks a moment of parameter %d", ErrValue, i)
+		}
 	}
 	a.state = s.clone()
 	return nil

@@ -234,6 +234,7 @@ func TestAdamErrors(t *testing.T) {
 		})
 	}
 	wantError(t, other.Step(nil), ErrShape, "Adam: 0 parameters, state is of 1")
+	wantError(t, other.SetState(AdamState{M: []*tensor.Dense{nil}, V: []*tensor.Dense{normalOf(1, 2)}}), ErrValue, "Adam: state lacks a moment of parameter 0")
 	wantError(t, other.SetState(AdamState{Step: -1}), ErrValue, "Adam: state with step -1")
 	for _, cfg := range []AdamConfig{{LearningRate: -1}, {Beta1: 1}, {Beta2: math.NaN()}, {Epsilon: math.Inf(1)}, {WeightDecay: -1}, {MaxNorm: -1}} {
 		_, err := NewAdam(cfg)

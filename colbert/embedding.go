@@ -21,7 +21,8 @@ import (
 //	…
 //	err = adam.Step([]gorgonia.ValueGrad{emb, w})
 //
-// It belongs to one graph and holds no numbers: values and gradients are those of the nodes after a run.
+// It belongs to one graph and holds no numbers: ids and gradients are those of the nodes after a run. So take the step
+// before the graph gets the ids of the next batch, and do not add up gradients over runs with different ids.
 type Embedding struct {
 	table   *gorgonia.Node
 	ids     gorgonia.Nodes

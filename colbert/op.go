@@ -2,18 +2,15 @@ package colbert
 
 import (
 	"fmt"
-	"hash"
-	"hash/fnv"
 
-	"github.com/chewxy/hm"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
-// kernel is one differentiable function of tensors: its settings, its shapes and its arithmetic. Everything that
-// Gorgonia wants around it is in this file, once.
+// kernel is one differentiable function of tensors: its settings, its shapes and its arithmetic. What
+// Gorgonia wants around it is written once: the checks here, the protocol in op_protocol.go.
 //
 // A kernel is a small struct of settings; its type name and all its fields make the hash by which Gorgonia merges
 // equal nodes. Its methods may not keep or change what they are given, except for writing out.
@@ -126,33 +123,9 @@ func inputs[T layout.Float](k kernel[T], values []gorgonia.Value) ([]*tensor.Den
 	return in, shape, nil
 }
 
-// signature is the type of a function from operands (and more) to a tensor of outDims dimensions. Gorgonia takes the
-// result apart, so every call must return a new one.
-func signature[T layout.Float](ops []operand, outDims int, more ...hm.Type) hm.Type {
-	ts := make([]hm.Type, 0, len(ops)+len(more)+1)
-	for _, o := range ops {
-		ts = append(ts, typeOf(o.dims, o.dtype))
-	}
-	ts = append(ts, more...)
-	return hm.NewFnType(append(ts, typeOf(outDims, dtypeOf[T]()))...)
-}
-
-func typeOf(dims int, dtype tensor.Dtype) hm.Type {
-	if dims == 0 {
-		return dtype
-	}
-	return gorgonia.TensorType{Dims: dims, Of: dtype}
-}
-
 // recoverInto turns a panic into an error: on a goroutine of the VM it would end the process.
 func recoverInto(name string, err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("%w: %s: %v", ErrInternal, name, r)
 	}
-}
-
-func hashcode(write func(hash.Hash)) uint32 {
-	h := fnv.New32a()
-	write(h)
-	return h.Sum32()
 }

@@ -3,6 +3,7 @@ package colbert
 import (
 	"fmt"
 	"hash"
+	"hash/fnv"
 
 	"github.com/chewxy/hm"
 	"gorgonia.org/gorgonia"
@@ -18,7 +19,8 @@ func (o *op[T]) Arity() int { return len(o.operands()) }
 
 func (o *op[T]) Type() hm.Type { return signature[T](o.operands(), o.rank()) }
 
-func (o *op[T]) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
+func (o *op[T]) InferShape(in ...gorgonia.DimSizer) (_ tensor.Shape, err error) {
+	defer recoverInto(o.name(), &err)
 	shapes, err := gorgonia.DimSizersToShapes(in)
 	if err != nil {
 		return nil, err
@@ -59,7 +61,8 @@ func (o *op[T]) SymDiff(in gorgonia.Nodes, _, grad *gorgonia.Node) (gorgonia.Nod
 	return out, nil
 }
 
-func (o *op[T]) DoDiff(_ gorgonia.ExecutionContext, in gorgonia.Nodes, out *gorgonia.Node) error {
+func (o *op[T]) DoDiff(_ gorgonia.ExecutionContext, in gorgonia.Nodes, out *gorgonia.Node) (err error) {
+	defer recoverInto(o.name(), &err)
 	upstream, err := out.Grad()
 	if err != nil {
 		return err
@@ -85,7 +88,7 @@ func (o *op[T]) DoDiff(_ gorgonia.ExecutionContext, in gorgonia.Nodes, out *gorg
 			return fmt.Errorf("%w: %s: gradient of input %d is a %T, want a *tensor.Dense", ErrValue, o.name(), i, sum)
 		}
 		if _, err := tensor.Add(acc, dx, tensor.UseUnsafe()); err != nil {
-			return fmt.Errorf("colbert: %s: add gradient of input %d: %w", o.name(), i, err)
+			return fmt.Errorf("%w: %s: add gradient of input %d: %w", ErrInternal, o.name(), i, err)
 		}
 	}
 	return nil
@@ -103,7 +106,8 @@ func (o *gradOp[T]) Type() hm.Type {
 	return signature[T](o.operands(), o.operands()[o.k].dims, typeOf(o.rank(), dtypeOf[T]()))
 }
 
-func (o *gradOp[T]) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
+func (o *gradOp[T]) InferShape(in ...gorgonia.DimSizer) (_ tensor.Shape, err error) {
+	defer recoverInto(o.name(), &err)
 	shapes, err := gorgonia.DimSizersToShapes(in)
 	if err != nil {
 		return nil, err
@@ -141,7 +145,31 @@ func (o *gradOp[T]) DiffWRT(n int) []bool {
 }
 
 func (o *gradOp[T]) SymDiff(gorgonia.Nodes, *gorgonia.Node, *gorgonia.Node) (gorgonia.Nodes, error) {
-	return nil, fmt.Errorf("colbert: %s has no second derivative", o.name())
+	return nil, fmt.Errorf("%w: %s has no second derivative", ErrValue, o.name())
+}
+
+// signature is the type of a function from operands (and more) to a tensor of outDims dimensions. Gorgonia takes the
+// result apart, so every call must return a new one.
+func signature[T layout.Float](ops []operand, outDims int, more ...hm.Type) hm.Type {
+	ts := make([]hm.Type, 0, len(ops)+len(more)+1)
+	for _, o := range ops {
+		ts = append(ts, typeOf(o.dims, o.dtype))
+	}
+	ts = append(ts, more...)
+	return hm.NewFnType(append(ts, typeOf(outDims, dtypeOf[T]()))...)
+}
+
+func typeOf(dims int, dtype tensor.Dtype) hm.Type {
+	if dims == 0 {
+		return dtype
+	}
+	return gorgonia.TensorType{Dims: dims, Of: dtype}
+}
+
+func hashcode(write func(hash.Hash)) uint32 {
+	h := fnv.New32a()
+	write(h)
+	return h.Sum32()
 }
 
 var (
