@@ -167,8 +167,9 @@ func compile[T layout.Float](machine string, s setting, v values) (program[T], e
 // tapeProgram is one graph and one TapeMachine for any number of runs.
 type tapeProgram[T layout.Float] struct {
 	*graph
-	vm                                 gorgonia.VM
-	scores, mean, argmax, loss, dq, dd gorgonia.Value
+	vm                         gorgonia.VM
+	scores, mean, argmax, loss gorgonia.Value
+	dq, dd                     *gorgonia.Node
 }
 
 func newTapeProgram[T layout.Float](s setting, v values) (*tapeProgram[T], error) {
@@ -192,8 +193,7 @@ func newTapeProgram[T layout.Float](s setting, v values) (*tapeProgram[T], error
 		if err != nil {
 			return nil, err
 		}
-		gorgonia.Read(grads[0], &p.dq)
-		gorgonia.Read(grads[1], &p.dd)
+		p.dq, p.dd = grads[0], grads[1]
 	}
 	p.vm = gorgonia.NewTapeMachine(g.ExprGraph)
 	return p, nil
@@ -207,10 +207,12 @@ func (p *tapeProgram[T]) step(v values) (outputs[T], error) {
 	if err := p.vm.RunAll(); err != nil {
 		return outputs[T]{}, err
 	}
-	return outputs[T]{
-		scores: elements[T](p.scores), mean: elements[T](p.mean), argmax: elements[int32](p.argmax),
-		dq: elements[T](p.dq), dd: elements[T](p.dd), loss: scalar(p.loss),
-	}, nil
+	out := outputs[T]{scores: elements[T](p.scores), mean: elements[T](p.mean), argmax: elements[int32](p.argmax), loss: scalar(p.loss)}
+	if p.dq != nil {
+		// Not through Read, which copies.
+		out.dq, out.dd = elements[T](p.dq.Value()), elements[T](p.dd.Value())
+	}
+	return out, nil
 }
 
 func (p *tapeProgram[T]) close() error { return p.vm.Close() }
@@ -284,7 +286,7 @@ func (p *lispProgram[T]) forward(v values) (out outputs[T], err error) {
 
 func (p *lispProgram[T]) close() error { return nil }
 
-// elements copies a value's elements in row-major order; nil for no value.
+// elements copies a value's elements in row-major order; nil for no value. What has many GB is not copied.
 func elements[T any](v gorgonia.Value) []T {
 	if v == nil {
 		return nil
@@ -294,6 +296,9 @@ func elements[T any](v gorgonia.Value) []T {
 	}
 	switch data := v.Data().(type) {
 	case []T:
+		if len(data) > 1<<28 {
+			return data
+		}
 		return slices.Clone(data)
 	case T:
 		return []T{data}
