@@ -38,11 +38,13 @@ type InfoNCEConfig struct {
 //	scores [Bq,Bd]   float32 or float64
 //	loss   scalar    dtype of scores
 //
-// Sums are in float64 after the largest score of a row has been taken off, so any temperature is stable; a row with
-// no negative (B = 1) has loss 0 and gradient 0. A score of -Inf is a document with probability 0; if it is the label,
-// the loss is +Inf and the gradient stays finite. A row of which every score is -Inf has nothing to choose from and does not count, like a row of
-// weight 0; whatever such a row holds, its gradient is 0. If no row counts the loss is 0. NaN and +Inf in a row that
-// counts make the loss NaN. A label out of range and a weight below 0 are errors.
+// A batch that is not full is padded: its padding rows have weight 0, and the documents of its padding are excluded.
+//
+// Sums are in float64 after the largest score of a row has been taken off, so any temperature is stable; a row with no
+// negative (B = 1) has loss 0 and gradient 0. A score of -Inf is a document with probability 0; if it is the label,
+// the loss is +Inf and the gradient stays finite. A row of which every score is -Inf has nothing to choose from and
+// does not count, like a row of weight 0; whatever such a row holds, its gradient is 0. If no row counts the loss is 0.
+// NaN and +Inf in a row that counts make the loss NaN. A label out of range and a weight below 0 are errors.
 //
 // With Symmetric a row's second term is the cross entropy of its label's column against the row, over all rows that
 // count and are not excluded from it.
