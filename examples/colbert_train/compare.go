@@ -65,7 +65,7 @@ func compare(o *options, set *dataset.Set, outcome *train.Outcome, device *maxsi
 		Dev: report.Dev{BestStep: outcome.BestStep, Trained: outcome.BestDev, BM25: dev.MRR10, Queries: len(set.Dev)},
 		Data: report.Data{
 			Source: set.Source, Documents: len(set.Docs), TrainQueries: len(set.Train), TrainExamples: len(set.Examples()),
-			Vocabulary: v.Size(), Dropped: set.Dropped,
+			Vocabulary: v.Size(), Dropped: set.Dropped, Leaks: set.Leaks(),
 			CutDocuments: v.Longer(texts, o.Model.DocTokens), CutQueries: v.Longer(queries, o.Model.QueryTokens),
 		},
 		Seed: o.Seed, Settings: o.Config, Device: device.String(),

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	maxsim "github.com/flash-maxsim/gorgonia-maxsim"
@@ -22,12 +21,6 @@ func trainAndReport(ctx context.Context, o *options, device *maxsim.Device, stdo
 		return err
 	}
 	fmt.Fprintf(stderr, "%s: %s\n", set.Source, set)
-	if err := os.MkdirAll(o.out, 0o755); err != nil {
-		return err
-	}
-	if err := set.WriteCorpus(filepath.Join(o.out, poolFile)); err != nil {
-		return err
-	}
 	outcome, err := trainWithProgress(ctx, o, set, device, stderr, bar)
 	if errors.Is(err, train.ErrInterrupted) {
 		return fmt.Errorf("%w; -resume -out %s continues", err, o.out)
@@ -35,28 +28,44 @@ func trainAndReport(ctx context.Context, o *options, device *maxsim.Device, stdo
 	if err != nil {
 		return err
 	}
+	rep, err := compare(o, set, outcome, device)
+	if err != nil {
+		return err
+	}
+	if err := save(o, set, outcome, rep); err != nil {
+		return err
+	}
+	return summarise(o, rep, stdout)
+}
+
+// save writes the model with its pool, the plot and the report.
+func save(o *options, set *dataset.Set, outcome *train.Outcome, rep *report.Report) error {
 	if err := outcome.Model.Save(filepath.Join(o.out, modelFolder)); err != nil {
 		return err
 	}
-	rep, err := compare(o, set, outcome, device)
-	if err != nil {
+	if err := set.WriteCorpus(filepath.Join(o.out, poolFile)); err != nil {
 		return err
 	}
 	if err := report.Plot(o.out, outcome.Records, rep.Dev.BM25); err != nil {
 		return err
 	}
-	if err := rep.Write(o.out); err != nil {
+	return rep.Write(o.out)
+}
+
+// summarise prints the comparison and what a reader of it should know.
+func summarise(o *options, rep *report.Report, w io.Writer) error {
+	if err := rep.Table(w); err != nil {
 		return err
 	}
-	if err := rep.Table(stdout); err != nil {
-		return err
+	if n := rep.Data.Leaks; n > 0 {
+		fmt.Fprintf(w, "%d of the queries are near copies of a training query: the table measures memory as well\n", n)
 	}
 	if rep.Data.CutDocuments+rep.Data.CutQueries > 0 {
-		fmt.Fprintf(stdout, "cut: %d documents to -doc-tokens %d, %d queries to -query-tokens %d\n",
+		fmt.Fprintf(w, "cut: %d documents to -doc-tokens %d, %d queries to -query-tokens %d\n",
 			rep.Data.CutDocuments, o.Model.DocTokens, rep.Data.CutQueries, o.Model.QueryTokens)
 	}
-	_, err = fmt.Fprintf(stdout, "best on dev after step %d of %d; report.json, train.jsonl, loss.png and model/ are in %s\n",
-		outcome.BestStep, o.Steps, o.out)
+	_, err := fmt.Fprintf(w, "best on dev after step %d of %d; report.json, train.jsonl, loss.png and model/ are in %s\n",
+		rep.Dev.BestStep, o.Steps, o.out)
 	return err
 }
 

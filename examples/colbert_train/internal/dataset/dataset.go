@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/nearcopy"
 )
 
 // Document is one document of the pool that is searched. Text is what is indexed; Signature is only shown.
@@ -77,6 +79,23 @@ func (s *Set) Examples() []Triple {
 		}
 	}
 	return append(out, s.Triples...)
+}
+
+// Leaks counts the test and unseen queries that are near copies of a training query. It is 0 for a set that package
+// split has divided; a set that came divided may have some, and then measures memory as well.
+func (s *Set) Leaks() int {
+	var trained []string
+	for _, e := range s.Examples() {
+		trained = append(trained, e.Query)
+	}
+	x := nearcopy.NewIndex(trained)
+	n := 0
+	for _, q := range slices.Concat(s.Test, s.Unseen) {
+		if len(x.Matches(q.Text)) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // Check says what a set lacks to be trained and tested on.

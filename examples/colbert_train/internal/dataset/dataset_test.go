@@ -114,6 +114,18 @@ func TestReadTriples(t *testing.T) {
 	}
 }
 
+func TestLeaks(t *testing.T) {
+	s := small()
+	if n := s.Leaks(); n != 0 {
+		t.Errorf("%d leaks, want none", n)
+	}
+	s.Unseen[0].Text = "Reads a file!"
+	s.Test[0].Text = "closes it"
+	if n := s.Leaks(); n != 2 {
+		t.Errorf("%d leaks, want one of a query and one of a triple", n)
+	}
+}
+
 // TestErrorsNameFileAndLine goes through what can be wrong in each file.
 func TestErrorsNameFileAndLine(t *testing.T) {
 	for _, c := range []struct{ file, content, want string }{

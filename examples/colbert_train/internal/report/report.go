@@ -65,8 +65,9 @@ type Data struct {
 	TrainQueries  int            `json:"train_queries"`
 	TrainExamples int            `json:"train_examples"`
 	Vocabulary    int            `json:"vocabulary"`
-	CutDocuments  int            `json:"cut_documents"` // of the pool: longer than the model reads
-	CutQueries    int            `json:"cut_queries"`   // of train, dev, test and unseen
+	Leaks         int            `json:"near_copies_of_training_queries"` // among test and unseen queries
+	CutDocuments  int            `json:"cut_documents"`                   // of the pool: longer than the model reads
+	CutQueries    int            `json:"cut_queries"`                     // of train, dev, test and unseen
 	Dropped       map[string]int `json:"dropped,omitempty"`
 }
 
