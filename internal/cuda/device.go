@@ -52,6 +52,7 @@ type Device struct {
 	point    mark  // orders one queue after another
 	staging  *stager
 	launched []call // since the last finish
+	trace    *trace // nil: kernels are not timed
 }
 
 // newDevice takes over drv and closes it on an error.
@@ -78,7 +79,7 @@ func (d *Device) Close() error {
 		return nil
 	}
 	d.closed = true
-	failed := errors.Join(d.host.close(), d.staging.close(), d.pool.close())
+	failed := errors.Join(d.host.close(), d.staging.close(), d.pool.close(), d.trace.close())
 	if d.point != nil {
 		failed = errors.Join(failed, d.point.close())
 	}

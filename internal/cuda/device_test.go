@@ -36,6 +36,9 @@ func TestNothingLeaksWhereverItFails(t *testing.T) {
 		for n := 0; ; n++ {
 			dev, f := openFake(t, 1<<26)
 			e := NewEngine[float32](dev, precision)
+			if err := dev.Trace(n%2 == 1); err != nil {
+				t.Fatal(err)
+			}
 			f.countdown = n
 			tape, err := e.Forward(&b, q, d, scores, true)
 			if err == nil {
@@ -48,9 +51,12 @@ func TestNothingLeaksWhereverItFails(t *testing.T) {
 			if tape != nil {
 				tape.(*Tape).Release()
 			}
-			if err == nil {
+			if err == nil && n%2 == 1 { // the even one before was not traced, and made fewer calls
 				t.Logf("%v: %d calls", precision, n)
 				break
+			}
+			if err == nil {
+				continue
 			}
 			if !errors.Is(err, errFake) {
 				t.Fatalf("call %d: %v", n, err)
@@ -264,6 +270,32 @@ func TestClosedDevice(t *testing.T) {
 	}
 	tape.(*Tape).Release()
 	runtime.KeepAlive(tape)
+}
+
+func TestTraceTimesEveryKernel(t *testing.T) {
+	b, q, d, scores, dq, dd := small()
+	dev, f := openFake(t, 1<<26)
+	e := NewEngine[float32](dev, Float32)
+	if err := dev.Trace(true); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		tape, err := e.Forward(&b, q, d, scores, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Backward(&b, q, d, tape, scores, dq, dd); err != nil {
+			t.Fatal(err)
+		}
+	}
+	launches, seconds := 0, 0.0
+	for _, k := range dev.Traced() {
+		launches += k.Launches
+		seconds += k.Seconds
+	}
+	if launches != len(f.launches) || seconds < 0.9e-3*float64(launches) || seconds > 1.1e-3*float64(launches) {
+		t.Errorf("traced %d launches and %g s, expected %d of 1 ms each", launches, seconds, len(f.launches))
+	}
 }
 
 func TestManyGoroutines(t *testing.T) {

@@ -22,8 +22,11 @@ func launch[P any](d *Device, c call, p *P) error {
 	if c.grid.x == 0 || c.grid.y == 0 || c.grid.z == 0 {
 		return nil
 	}
-	params, size := words(p)
-	if err := d.work.launch(c.kernel, c.grid, c.block, c.shared, params, size); err != nil {
+	err := d.trace.around(d, c.kernel, func() error {
+		params, size := words(p)
+		return d.work.launch(c.kernel, c.grid, c.block, c.shared, params, size)
+	})
+	if err != nil {
 		return fmt.Errorf("%v: %w", c, err)
 	}
 	d.launched = append(d.launched, c)
@@ -39,7 +42,10 @@ func (d *Device) finish() error {
 	}
 	under := d.launched
 	d.launched = d.launched[:0]
-	if err == nil || len(under) == 0 {
+	if err == nil {
+		return d.trace.collect()
+	}
+	if len(under) == 0 {
 		return err
 	}
 	names := make([]string, len(under))
@@ -56,4 +62,7 @@ func (d *Device) drain() {
 		_ = q.sync()
 	}
 	d.launched = d.launched[:0]
+	if d.trace != nil { // what it has seen of the call is of no use
+		d.trace.discard()
+	}
 }

@@ -1,0 +1,267 @@
+//go:build maxsim_cuda && cgo && linux
+
+package cuda
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+)
+
+// sample is a batch of ragged, masked sequences with random rows, and room for what is computed.
+type sample[T layout.Float] struct {
+	b        layout.Batch
+	q, d, ds []T
+	scores   []T
+	dq, dd   []T
+	argmax   []int32
+}
+
+func newSample[T layout.Float](seed uint64, group int) *sample[T] {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	ragged := func(n, longest int) layout.Seqs {
+		cu := make([]int, n+1)
+		for s := range n {
+			cu[s+1] = cu[s] + rng.IntN(longest+1)
+		}
+		return layout.Packed(cu[n]+3, cu).Masked(func(int) bool { return rng.IntN(8) > 0 })
+	}
+	s := &sample[T]{b: layout.Batch{Dim: 32, Group: group}}
+	bq, bd := 5, 7
+	if group > 0 {
+		bd = bq * group
+	}
+	s.b.Q, s.b.D = ragged(bq, 13), ragged(bd, 37)
+	fill := func(n int) []T {
+		x := make([]T, n)
+		for k := range x {
+			x[k] = T(rng.NormFloat64())
+		}
+		return x
+	}
+	s.q, s.d, s.ds = fill(s.b.Q.Rows*s.b.Dim), fill(s.b.D.Rows*s.b.Dim), fill(bq*s.b.Cols())
+	s.scores = make([]T, len(s.ds))
+	s.dq, s.dd = make([]T, len(s.q)), make([]T, len(s.d))
+	return s
+}
+
+// run computes everything, both gradients in one call.
+func (s *sample[T]) run(e layout.Engine[T]) error {
+	tape, err := e.Forward(&s.b, s.q, s.d, s.scores, true)
+	if err != nil {
+		return err
+	}
+	if s.argmax, err = tape.Argmax(); err != nil {
+		return err
+	}
+	return e.Backward(&s.b, s.q, s.d, tape, s.ds, s.dq, s.dd)
+}
+
+// sameBits reports where two samples differ, if they do.
+func sameBits[T layout.Float](a, b *sample[T]) error {
+	for _, c := range []struct {
+		name string
+		x, y []T
+	}{{"scores", a.scores, b.scores}, {"dq", a.dq, b.dq}, {"dd", a.dd, b.dd}} {
+		if !bytes.Equal(bytesOf(c.x), bytesOf(c.y)) {
+			return fmt.Errorf("%s differ", c.name)
+		}
+	}
+	if a.argmax != nil && b.argmax != nil && !slices.Equal(a.argmax, b.argmax) {
+		return errors.New("argmax differs")
+	}
+	return nil
+}
+
+// TestWaysToTheSameGradient takes the gradients on every way that there is, and expects the same bits.
+func TestWaysToTheSameGradient(t *testing.T) {
+	d := openFirst(t)
+	for _, precision := range []Precision{Float32, TF32, BF16, FP16} {
+		for _, group := range []int{0, 2} {
+			t.Run(fmt.Sprintf("%v,group=%d", precision, group), func(t *testing.T) {
+				e := NewEngine[float32](d, precision)
+				want := newSample[float32](11, group)
+				if err := want.run(e); err != nil {
+					t.Fatal(err)
+				}
+				for name, way := range map[string]func(s *sample[float32], tape layout.Tape) error{
+					"dq, then dd": func(s *sample[float32], tape layout.Tape) error {
+						return errors.Join(e.Backward(&s.b, s.q, s.d, tape, s.ds, s.dq, nil), e.Backward(&s.b, s.q, s.d, tape, s.ds, nil, s.dd))
+					},
+					"dd, then dq": func(s *sample[float32], tape layout.Tape) error {
+						return errors.Join(e.Backward(&s.b, s.q, s.d, tape, s.ds, nil, s.dd), e.Backward(&s.b, s.q, s.d, tape, s.ds, s.dq, nil))
+					},
+					"from the host": func(s *sample[float32], tape layout.Tape) error {
+						host, err := tape.Argmax()
+						return errors.Join(err, e.Backward(&s.b, s.q, s.d, layout.HostTape(host), s.ds, s.dq, s.dd))
+					},
+					"after release": func(s *sample[float32], tape layout.Tape) error {
+						tape.(*Tape).Release()
+						return e.Backward(&s.b, s.q, s.d, tape, s.ds, s.dq, s.dd)
+					},
+					"into registered memory": func(s *sample[float32], tape layout.Tape) error {
+						s.dq, s.dd = Alloc[float32](d, 1<<20)[:len(s.dq)], Alloc[float32](d, 1<<20)[:len(s.dd)]
+						return e.Backward(&s.b, s.q, s.d, tape, s.ds, s.dq, s.dd)
+					},
+					"resident documents": func(s *sample[float32], _ layout.Tape) error {
+						r, err := e.Keep(&s.b.D, s.b.Dim, s.d)
+						if err != nil {
+							return err
+						}
+						defer r.Release()
+						with, err := e.With(r)
+						if err != nil {
+							return err
+						}
+						clear(s.scores)
+						tape, err := with.Forward(&s.b, s.q, nil, s.scores, true)
+						if err != nil {
+							return err
+						}
+						return with.Backward(&s.b, s.q, nil, tape, s.ds, s.dq, s.dd)
+					},
+				} {
+					s := newSample[float32](11, group)
+					tape, err := e.Forward(&s.b, s.q, s.d, s.scores, true)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := way(s, tape); err != nil {
+						t.Errorf("%s: %v", name, err)
+					} else if err := sameBits(s, want); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestResidentDocumentsMustFit(t *testing.T) {
+	d := openFirst(t)
+	e := NewEngine[float32](d, Float32)
+	s := newSample[float32](12, 0)
+	r, err := e.Keep(&s.b.D, s.b.Dim, s.d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, err := e.With(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := newSample[float32](13, 0)
+	if _, err := with.Forward(&other.b, other.q, nil, make([]float32, len(other.scores)), false); err == nil || !strings.Contains(err.Error(), "resident documents have 7 sequences") {
+		t.Errorf("other documents: %v", err)
+	}
+	tape, err := with.Forward(&s.b, s.q, nil, s.scores, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Release()
+	if _, err := with.Forward(&s.b, s.q, nil, s.scores, false); !errors.Is(err, errResidentGone) {
+		t.Errorf("after release: %v", err)
+	}
+	if err := with.Backward(&s.b, s.q, nil, tape, s.ds, s.dq, s.dd); !errors.Is(err, errResidentGone) {
+		t.Errorf("gradient after release: %v", err)
+	}
+}
+
+// TestManyThreads has several goroutines, some locked to a thread, on two Devices of the same GPU, and on a second GPU
+// if there is one.
+func TestManyThreads(t *testing.T) {
+	devices := []*Device{openFirst(t), openFirst(t)}
+	if second, err := Open(1); err == nil {
+		defer second.Close()
+		devices = append(devices, second)
+	}
+	want := newSample[float32](14, 0)
+	if err := want.run(NewEngine[float32](devices[0], Float32)); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for n := range 4 * len(devices) {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			if n%2 == 0 {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+			}
+			e := NewEngine[float32](devices[n%len(devices)], Float32)
+			for range 5 {
+				s := newSample[float32](14, 0)
+				if err := s.run(e); err != nil {
+					t.Error(err)
+				} else if err := sameBits(s, want); err != nil {
+					t.Error(err)
+				}
+				runtime.Gosched()
+			}
+		}()
+	}
+	all.Wait()
+}
+
+// TestThousandStepsOnTheCard keeps no tape, never releases one, and has the collector switched off.
+func TestThousandStepsOnTheCard(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	d := openFirst(t)
+	const bound = 4 << 20
+	if err := d.SetMemoryLimit(bound); err != nil {
+		t.Fatal(err)
+	}
+	before, err := d.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, s := NewEngine[float32](d, Float32), newSample[float32](15, 0)
+	want := newSample[float32](15, 0)
+	if err := want.run(e); err != nil {
+		t.Fatal(err)
+	}
+	for step := range 1000 {
+		tape, err := e.Forward(&s.b, s.q, s.d, s.scores, true)
+		if err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if err := e.Backward(&s.b, s.q, s.d, tape, s.ds, s.dq, s.dd); err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+	}
+	m, err := d.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Held > bound || before.Free-m.Free > bound+64<<20 {
+		t.Errorf("held %d bytes, bound %d; the card has %d bytes less", m.Held, bound, before.Free-m.Free)
+	}
+	if err := sameBits(s, want); err != nil {
+		t.Errorf("the last step: %v", err)
+	}
+}
+
+func TestCardWithoutRoom(t *testing.T) {
+	d := openFirst(t)
+	m, err := d.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := &scope{pool: d.pool}
+	defer memory.close()
+	if _, err := memory.alloc(m.Free + m.Free/2); !errors.Is(err, ErrOutOfMemory) || !strings.Contains(err.Error(), fmt.Sprintf("asked for %d bytes", m.Free+m.Free/2)) {
+		t.Errorf("got %v", err)
+	}
+	s := newSample[float32](16, 0)
+	if err := s.run(NewEngine[float32](d, Float32)); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
