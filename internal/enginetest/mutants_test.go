@@ -27,6 +27,7 @@ const (
 	splitOnTies           flaw = "the gradient is split among ties"
 	everyTie              flaw = "every tied token gets the gradient"
 	negativeUpstreamLost  flaw = "a negative upstream gradient is lost"
+	nanUpstreamLost       flaw = "a NaN in the upstream gradient is lost"
 	oneHot                flaw = "rows that did not win get 0·Inf"
 	lastScoreUnwritten    flaw = "the last score is not written"
 	dqAccumulates         flaw = "dq is added to what was there"
@@ -61,7 +62,7 @@ var caughtBy = map[flaw]string{
 	nanIgnored: "Special/", nanFirstOnly: "Special/", emptyMinusInf: "Cases/empty", emptyArgmaxZero: "Cases/empty",
 	minusInfIsEmpty: "Special/document of -Inf", minusInfNoWinner: "Special/document of -Inf", startsAtZero: "Exact/negative",
 	sentinel: "Cases/sims_below_sentinel", splitOnTies: "Exact/ties", everyTie: "Exact/ties", negativeUpstreamLost: "Exact/",
-	oneHot: "Special/", lastScoreUnwritten: "Exact/", dqAccumulates: "Exact/", ddUnwritten: "Exact/", inputChanged: "Exact/",
+	nanUpstreamLost: "Special/upstream gradient is NaN", oneHot: "Special/", lastScoreUnwritten: "Exact/", dqAccumulates: "Exact/", ddUnwritten: "Exact/", inputChanged: "Exact/",
 	crossesBoundary: "Cases/packed", capacityTape: "Cases/packed_capacity", argmaxAmongValid: "Cases/mask_holes",
 	byteArgmax: "Exact/long", longDocument: "Exact/long",
 	documentLimit: "Exact/bq=2,tq=1,bd=70000", dimTail: "Exact/", dimLimit: "Exact/bq=1,tq=2,bd=1,td=5,dim=4096",

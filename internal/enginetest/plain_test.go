@@ -234,8 +234,11 @@ func (e plain[T]) Backward(b *layout.Batch, q, d []T, tape layout.Tape, ds, dq, 
 
 // accumulate adds the gradient that one winner passes on.
 func (e plain[T]) accumulate(b *layout.Batch, q, d []T, up T, dq, dd []T, qrow, drow, j int) {
-	if e.flaw == negativeUpstreamLost {
+	switch {
+	case e.flaw == negativeUpstreamLost:
 		up = max(0, up)
+	case e.flaw == nanUpstreamLost && up != up:
+		return
 	}
 	for c := range b.Dim {
 		if dq != nil {

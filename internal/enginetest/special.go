@@ -47,6 +47,16 @@ func specialChecks[T layout.Float](e Engine[T]) []check {
 		p.d[5*s.dim], p.d[6*s.dim], p.d[5*s.dim+1] = T(nan), T(inf), T(-inf)
 		add(fmt.Sprintf("NaN before Inf,d=%s", pat), p)
 	}
+	for _, v := range []float64{nan, inf, -inf} {
+		p := base(holes)
+		p.ds[5] = T(v)
+		add(fmt.Sprintf("upstream gradient is %g", v), p)
+		for _, u := range []int{0, 511, 2999} { // in every part of a document that is cut for several threads
+			p := newProblem[T](43, shape{2, 3, 1, 3000, 5}, 0, all, all, between(1, 2), integers(2), between(1, 3))
+			p.d[u*5+4] = T(v)
+			add(fmt.Sprintf("token %d of a long document is %g", u, v), p)
+		}
+	}
 	return append(list,
 		check{"-0 ties with +0", func() error { return exact(e, zeros[T](), tiesOnly) }},
 		check{"overflow to infinity", func() error { return overflow(e) }})
