@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/words"
 )
 
 // small is a set with everything a BEIR folder can hold.
@@ -186,4 +188,27 @@ func write(t *testing.T, dir, name, content string) {
 	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// FuzzTriples: any file of triples gives an error that names the file and a line, or rows that have words.
+func FuzzTriples(f *testing.F) {
+	f.Add([]byte(`{"query":"a","positive":"b","negatives":["c"]}` + "\n\n" + `{"query":"a","positive":"b"}`))
+	f.Add([]byte(`{"query":"a","positive":"b"`))
+	f.Add([]byte("\x00\n{}"))
+	f.Add([]byte(`{"query":null,"positive":1}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		path := filepath.Join(t.TempDir(), "x.jsonl")
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := readTriples([]string{path}, Dropped{})
+		if err != nil && !strings.HasPrefix(err.Error(), path+":") {
+			t.Fatalf("error without a line: %v", err)
+		}
+		for _, r := range rows {
+			if len(words.Split(r.Query)) == 0 || len(words.Split(r.Positive)) == 0 {
+				t.Fatalf("row without words: %+v", r)
+			}
+		}
+	})
 }
