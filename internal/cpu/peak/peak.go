@@ -3,6 +3,7 @@
 package peak
 
 import (
+	"slices"
 	"time"
 
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
@@ -11,22 +12,23 @@ import (
 var start = time.Now()
 
 // Rate returns the floating-point operations per second of processor time of one core that does nothing but
-// multiply-adds on vectors of the named kernels (package tile), or 0 where there is no such loop. It is the best of
-// several windows, 20 milliseconds in all: processors start such a loop slowly.
+// multiply-adds on vectors of the named kernels (package tile), or 0 where there is no such loop. It is the median of
+// windows of about a millisecond, the first ones left out: processors start such a loop slowly.
 func Rate[T layout.Float](kernels string) float64 {
 	run, flop := loop(kernels, any(T(0)) == any(float64(0)))
 	if run == nil {
 		return 0
 	}
-	const n = 20000
-	var best float64
-	for end := CPUTime() + 20*time.Millisecond; CPUTime() < end; {
-		const times = 16
+	const windows, times, n = 20, 16, 20000
+	var seconds []float64
+	for range windows {
 		begin := CPUTime()
 		for range times {
 			run(n)
 		}
-		best = max(best, times*n*float64(flop)/(CPUTime()-begin).Seconds())
+		seconds = append(seconds, (CPUTime() - begin).Seconds())
 	}
-	return best
+	late := seconds[windows/2:]
+	slices.Sort(late)
+	return times * n * float64(flop) / late[len(late)/2]
 }
