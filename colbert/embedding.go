@@ -22,7 +22,9 @@ import (
 //	err = adam.Step([]gorgonia.ValueGrad{emb, w})
 //
 // It belongs to one graph and holds no numbers: ids and gradients are those of the nodes after a run. So take the step
-// before the graph gets the ids of the next batch, and do not add up gradients over runs with different ids.
+// before the graph gets the ids of the next batch, and do not add up gradients over runs with different ids. Look-ups
+// that feed more than ops of this package (an added position, say) may need gorgonia.BindDualValues(emb.Lookups()...) on
+// the TapeMachine; without it [Embedding.Grad] then returns an error.
 type Embedding struct {
 	table   *gorgonia.Node
 	ids     gorgonia.Nodes
@@ -124,6 +126,9 @@ func rowGrad[T layout.Float](e *Embedding) (gorgonia.Value, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: Embedding %s: look-up %d: %w", ErrValue, e.Name(), i, err)
 		}
+		if err := overwritten(n, gv); err != nil {
+			return nil, fmt.Errorf("%w (look-up %d of Embedding %s)", err, i, e.Name())
+		}
 		g, err := gradient[T]("Embedding", n.Shape(), gv)
 		if err != nil {
 			return nil, err
@@ -144,6 +149,23 @@ func rowGrad[T layout.Float](e *Embedding) (gorgonia.Value, error) {
 		}
 	})
 	return &RowGrad{tensor.New(tensor.WithShape(len(idx.rows), h), tensor.WithBacking(sum)), idx.rows}, nil
+}
+
+// overwritten returns an error if g, the gradient of n, may no longer be what was computed. A TapeMachine lets a binary
+// elementwise op write its result into its first operand when nothing reads that later. It spares the gradients of
+// inputs, but not those of other nodes, unless they have been added to a dual value.
+func overwritten(n *gorgonia.Node, g gorgonia.Value) error {
+	d := n.Deriv()
+	if d == nil || d.Value() != g {
+		return nil
+	}
+	for readers := n.Graph().To(d.ID()); readers.Next(); {
+		op := readers.Node().(*gorgonia.Node).Op()
+		if op.Arity() == 2 && op.OverwritesInput() >= 0 {
+			return fmt.Errorf("%w: gradient is also read by %v, which may write into it: run with gorgonia.BindDualValues", ErrValue, op)
+		}
+	}
+	return nil
 }
 
 var _ gorgonia.ValueGrad = (*Embedding)(nil)

@@ -176,3 +176,42 @@ func FuzzIndexRows(f *testing.F) {
 		}
 	})
 }
+
+// TestLookupGradientOverwritten: the gradient of a look-up may also be what another op of the graph reads, and a binary
+// elementwise op writes its result into what it reads last: here, the gradient over the argument of a logarithm.
+func TestLookupGradientOverwritten(t *testing.T) {
+	for _, bound := range []bool{false, true} {
+		g := gorgonia.NewGraph()
+		input := func(name string, v *tensor.Dense) *gorgonia.Node {
+			return gorgonia.NewTensor(g, v.Dtype(), v.Dims(), gorgonia.WithShape(v.Shape()...), gorgonia.WithName(name), gorgonia.WithValue(v))
+		}
+		emb, err := NewEmbedding(input("table", normalOf(1, 5, 3)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := emb.Lookup(input("ids", int32s([]int{2, 2}, 0, 1, 2, 3)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		upstream, position := normalOf(2, 2, 2, 3), input("position", normalOf(4, 2, 2, 3))
+		y := gorgonia.Must(gorgonia.Add(x, gorgonia.Must(gorgonia.Log(gorgonia.Must(gorgonia.Square(position))))))
+		y = gorgonia.Must(gorgonia.HadamardProd(y, input("upstream", upstream)))
+		grad(t, gorgonia.Must(gorgonia.Sum(y)), append(emb.Lookups(), position))
+		var opts []gorgonia.VMOpt
+		if bound {
+			opts = append(opts, gorgonia.BindDualValues(append(emb.Lookups(), position)...))
+		}
+		run(t, gorgonia.NewTapeMachine(g, opts...))
+		got, err := emb.Grad()
+		if !bound {
+			wantError(t, err, ErrValue, "gradient is also read by ÷ false, which may write into it: run with gorgonia.BindDualValues (look-up 0 of Embedding table)")
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(float64s(got), upstream.Float64s()) {
+			t.Errorf("gradient %v, want %v", float64s(got), upstream.Float64s())
+		}
+	}
+}
