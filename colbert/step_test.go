@@ -2,6 +2,8 @@ package colbert_test
 
 import (
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"testing"
 
 	maxsim "github.com/flash-maxsim/gorgonia-maxsim"
@@ -13,9 +15,9 @@ import (
 // BenchmarkStep is a whole training step of a ColBERT, run of the graph and update of the weights: with this package,
 // with Gorgonia's own ops around the fused MaxSim, and with Gorgonia's own ops alone.
 func BenchmarkStep(b *testing.B) {
-	b.Run("encoder=colbert/maxsim=fused", func(b *testing.B) { newTrainer(b).withColbert().run() })
-	b.Run("encoder=builtin/maxsim=fused", func(b *testing.B) { newTrainer(b).withBuiltins(fused).run() })
-	b.Run("encoder=builtin/maxsim=composed", func(b *testing.B) { newTrainer(b).withBuiltins(composed).run() })
+	b.Run("encoder=colbert/maxsim=fused", func(b *testing.B) { newTrainer(b).withColbert().bench(b) })
+	b.Run("encoder=builtin/maxsim=fused", func(b *testing.B) { newTrainer(b).withBuiltins(fused).bench(b) })
+	b.Run("encoder=builtin/maxsim=composed", func(b *testing.B) { newTrainer(b).withBuiltins(composed).bench(b) })
 }
 
 // Sizes of BenchmarkStep.
@@ -27,7 +29,7 @@ const (
 
 // trainer is a graph with its optimiser.
 type trainer struct {
-	b      *testing.B
+	t      testing.TB
 	g      *gorgonia.ExprGraph
 	rng    *rand.Rand
 	table  *gorgonia.Node
@@ -36,8 +38,8 @@ type trainer struct {
 	solver gorgonia.Solver
 }
 
-func newTrainer(b *testing.B) *trainer {
-	t := &trainer{b: b, g: gorgonia.NewGraph(), rng: rand.New(rand.NewPCG(1, 1))}
+func newTrainer(tb testing.TB) *trainer {
+	t := &trainer{t: tb, g: gorgonia.NewGraph(), rng: rand.New(rand.NewPCG(1, 1))}
 	t.table, t.w = t.weights("table", stepV, stepH), t.weights("w", stepH, stepDim)
 	return t
 }
@@ -54,11 +56,11 @@ func (t *trainer) input(name string, v *tensor.Dense) *gorgonia.Node {
 	return gorgonia.NewTensor(t.g, v.Dtype(), v.Dims(), gorgonia.WithShape(v.Shape()...), gorgonia.WithName(name), gorgonia.WithValue(v))
 }
 
-// must ends the benchmark on an error.
+// must ends the test on an error.
 func (t *trainer) must(n *gorgonia.Node, err error) *gorgonia.Node {
-	t.b.Helper()
+	t.t.Helper()
 	if err != nil {
-		t.b.Fatal(err)
+		t.t.Fatal(err)
 	}
 	return n
 }
@@ -66,7 +68,7 @@ func (t *trainer) must(n *gorgonia.Node, err error) *gorgonia.Node {
 func (t *trainer) withColbert() *trainer {
 	emb, err := colbert.NewEmbedding(t.table)
 	if err != nil {
-		t.b.Fatal(err)
+		t.t.Fatal(err)
 	}
 	encode := func(name string, tokens int) *gorgonia.Node {
 		ids := make([]int32, stepB*tokens)
@@ -79,11 +81,11 @@ func (t *trainer) withColbert() *trainer {
 	scores := t.must(maxsim.InBatch(encode("qids", stepTq), encode("dids", stepTd), maxsim.Config{}))
 	loss := t.must(colbert.InfoNCE(scores, colbert.InfoNCEConfig{Temperature: stepTemp}))
 	if _, err := colbert.Grad(loss, append(emb.Lookups(), t.w)...); err != nil {
-		t.b.Fatal(err)
+		t.t.Fatal(err)
 	}
 	t.params = []gorgonia.ValueGrad{emb, t.w}
 	if t.solver, err = colbert.NewAdam(colbert.AdamConfig{}); err != nil {
-		t.b.Fatal(err)
+		t.t.Fatal(err)
 	}
 	return t
 }
@@ -108,7 +110,7 @@ func (t *trainer) withBuiltins(maxSim func(t *trainer, q, d *gorgonia.Node) *gor
 	labels := t.input("labels", tensor.New(tensor.WithShape(stepB, stepB), tensor.WithBacking(own)))
 	loss := t.must(gorgonia.Sum(t.must(gorgonia.HadamardProd(t.must(gorgonia.LogSoftMax(logits)), labels))))
 	if _, err := gorgonia.Grad(loss, t.table, t.w); err != nil {
-		t.b.Fatal(err)
+		t.t.Fatal(err)
 	}
 	t.params = []gorgonia.ValueGrad{t.table, t.w}
 	t.solver = gorgonia.NewAdamSolver()
@@ -129,17 +131,47 @@ func composed(t *trainer, q, d *gorgonia.Node) *gorgonia.Node {
 	return t.must(gorgonia.Sum(t.must(gorgonia.Max(s, 3)), 1))
 }
 
-func (t *trainer) run() {
+func (t *trainer) bench(b *testing.B) {
 	vm := gorgonia.NewTapeMachine(t.g)
 	defer vm.Close()
-	t.b.ReportAllocs()
-	for t.b.Loop() {
-		if err := vm.RunAll(); err != nil {
-			t.b.Fatal(err)
+	b.ReportAllocs()
+	for b.Loop() {
+		t.step(vm)
+	}
+}
+
+func (t *trainer) step(vm gorgonia.VM) {
+	if err := vm.RunAll(); err != nil {
+		t.t.Fatal(err)
+	}
+	if err := t.solver.Step(t.params); err != nil {
+		t.t.Fatal(err)
+	}
+	vm.Reset()
+}
+
+// TestStepSameBits: two steps at the size of the benchmark leave the same weights on any number of cores.
+func TestStepSameBits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	var want [][]float32
+	for _, procs := range []int{1, 2, 7} {
+		old := runtime.GOMAXPROCS(procs)
+		tr := newTrainer(t).withColbert()
+		vm := gorgonia.NewTapeMachine(tr.g)
+		tr.step(vm)
+		tr.step(vm)
+		vm.Close()
+		runtime.GOMAXPROCS(old)
+		got := [][]float32{tr.table.Value().Data().([]float32), tr.w.Value().Data().([]float32)}
+		if want == nil {
+			want = got
 		}
-		if err := t.solver.Step(t.params); err != nil {
-			t.b.Fatal(err)
+		for i := range want {
+			if !slices.Equal(got[i], want[i]) {
+				t.Errorf("GOMAXPROCS %d: parameter %d has other bits than with 1", procs, i)
+			}
 		}
-		vm.Reset()
 	}
 }
