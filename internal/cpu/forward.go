@@ -66,7 +66,7 @@ func (m *maxima[T]) resize(width int) {
 // a range of its panels and rows; whoever completes a document finishes it.
 func (f *forward[T]) run(q []T) {
 	f.panels.cut(f.b, f.kernels)
-	f.panels.pack(q, f.b.Dim)
+	f.panels.pack(q, f.b.Dim, f.kernels)
 	f.split = f.newSplit()
 	docs := f.b.D.Len()
 	if f.split.parts() == 1 {

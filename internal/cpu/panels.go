@@ -72,7 +72,7 @@ func (p *panels[T]) cutBlock(b *layout.Batch, k *tile.Kernels[T], first, last in
 func (p panel) end(dim int) int { return p.at + p.lanes*dim }
 
 // pack copies the query rows into the panels.
-func (p *panels[T]) pack(q []T, dim int) {
+func (p *panels[T]) pack(q []T, dim int, k *tile.Kernels[T]) {
 	if len(p.all) == 0 {
 		return
 	}
@@ -83,27 +83,8 @@ func (p *panels[T]) pack(q []T, dim int) {
 		if next.n < next.lanes {
 			clear(dst)
 		}
-		rows := p.rows[next.rows : next.rows+next.n]
-		row := func(l int) []T { return q[int(rows[l])*dim:][:dim] }
-		l := 0
-		for ; l+4 <= len(rows); l += 4 {
-			interleave(dst, next.lanes, l, row(l), row(l+1), row(l+2), row(l+3))
-		}
-		for ; l < len(rows); l++ {
-			for k, x := range row(l) {
-				dst[k*next.lanes+l] = x
-			}
-		}
+		k.Pack(dst, next.lanes, q, p.rows[next.rows:next.rows+next.n], dim)
 	})
-}
-
-// interleave writes four rows to lanes l to l+3 of a panel: four at once touch every line of it less often.
-func interleave[T layout.Float](panel []T, lanes, l int, a, b, c, d []T) {
-	b, c, d = b[:len(a)], c[:len(a)], d[:len(a)]
-	for k, x := range a {
-		dst := panel[k*lanes+l:][:4]
-		dst[0], dst[1], dst[2], dst[3] = x, b[k], c[k], d[k]
-	}
 }
 
 // blockOf returns the block that document j meets.

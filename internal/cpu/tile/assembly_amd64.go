@@ -41,22 +41,26 @@ var (
 		Max: maxOf([]int{32, 24, 16, 8},
 			[]maxAssembly[float32]{maxAVX512F32x32, maxAVX512F32x24, maxAVX512F32x16, maxAVX512F32x8}),
 		Gather: gatherOf(gatherAVX512F32),
+		Pack:   packOf(packAVX2F32x8, 8),
 	}
 	avx512F64 = Kernels[float64]{
 		Name: AVX512, Widths: []int{16, 12, 8, 4},
 		Max: maxOf([]int{16, 12, 8, 4},
 			[]maxAssembly[float64]{maxAVX512F64x16, maxAVX512F64x12, maxAVX512F64x8, maxAVX512F64x4}),
 		Gather: gatherOf(gatherAVX512F64),
+		Pack:   packOf(packAVX2F64x4, 4),
 	}
 	avx2F32 = Kernels[float32]{
 		Name: AVX2, Widths: []int{16, 8},
 		Max:    maxOf([]int{16, 8}, []maxAssembly[float32]{maxAVX2F32x16, maxAVX2F32x8}),
 		Gather: gatherOf(gatherAVX2F32),
+		Pack:   packOf(packAVX2F32x8, 8),
 	}
 	avx2F64 = Kernels[float64]{
 		Name: AVX2, Widths: []int{8, 4},
 		Max:    maxOf([]int{8, 4}, []maxAssembly[float64]{maxAVX2F64x8, maxAVX2F64x4}),
 		Gather: gatherOf(gatherAVX2F64),
+		Pack:   packOf(packAVX2F64x4, 4),
 	}
 )
 
@@ -81,5 +85,26 @@ func gatherOf[T layout.Float](kernel func(dst, base *T, dim int, rows *int32, w 
 	return func(dst, base []T, rows []int32, w []T) {
 		w = w[:len(rows)]
 		kernel(unsafe.SliceData(dst), unsafe.SliceData(base), len(dst), unsafe.SliceData(rows), unsafe.SliceData(w), len(rows))
+	}
+}
+
+// packOf returns the PackFunc that calls kernel for every block rows, and the loop for what the kernel leaves: the last
+// rows and the last coordinates, fewer than block each.
+func packOf[T layout.Float](kernel func(panel *T, lanes int, q *T, rows *int32, dim int), block int) PackFunc[T] {
+	return func(panel []T, lanes int, q []T, rows []int32, dim int) {
+		l := 0
+		for ; l+block <= len(rows) && dim >= block; l += block {
+			for _, row := range rows[l : l+block] {
+				_ = q[int(row)*dim:][:dim]
+			}
+			_ = panel[(dim-1)*lanes+l:][:block]
+			kernel(&panel[l], lanes, &q[0], &rows[l], dim)
+			for r, row := range rows[l : l+block] {
+				for k := dim - dim%block; k < dim; k++ {
+					panel[k*lanes+l+r] = q[int(row)*dim+k]
+				}
+			}
+		}
+		genericPack(panel[min(l, len(panel)):], lanes, q, rows[l:], dim)
 	}
 }

@@ -69,3 +69,20 @@ func genericGather[T layout.Float](dst, base []T, rows []int32, w []T) {
 		}
 	}
 }
+
+func genericPack[T layout.Float](panel []T, lanes int, q []T, rows []int32, dim int) {
+	l := 0
+	for ; l+4 <= len(rows); l += 4 { // four at once touch every line of the panel less often
+		row := func(r int) []T { return q[int(rows[l+r])*dim:][:dim] }
+		a, b, c, d := row(0), row(1), row(2), row(3)
+		for k := range dim {
+			dst := panel[k*lanes+l:][:4]
+			dst[0], dst[1], dst[2], dst[3] = a[k], b[k], c[k], d[k]
+		}
+	}
+	for ; l < len(rows); l++ {
+		for k, x := range q[int(rows[l])*dim:][:dim] {
+			panel[k*lanes+l] = x
+		}
+	}
+}

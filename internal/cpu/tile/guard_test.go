@@ -83,3 +83,24 @@ func testGatherStaysInside[T layout.Float](t *testing.T, k *Kernels[T]) {
 		}
 	}
 }
+
+func TestPackStaysInside(t *testing.T) {
+	forEachPath(t, testPackStaysInside[float32], testPackStaysInside[float64])
+}
+
+func testPackStaysInside[T layout.Float](t *testing.T, k *Kernels[T]) {
+	r := rand.New(rand.NewPCG(17, 18))
+	const most, longest = 18, 40
+	gp, gq, gr := newGuarded[T](t, most*longest), newGuarded[T](t, most*longest), newGuarded[int32](t, most)
+	for dim := range longest {
+		for n := range most {
+			rows := make([]int32, n)
+			for l := range rows {
+				rows[l] = int32(n - 1 - l)
+			}
+			for _, end := range []bool{false, true} {
+				k.Pack(gp.hold(make([]T, n*dim), end), n, gq.hold(normal[T](r, n*dim), end), gr.hold(rows, end), dim)
+			}
+		}
+	}
+}

@@ -44,6 +44,11 @@ func gatherAVX512F32(dst *float32, base *float32, dim int, rows *int32, w *float
 //go:noescape
 func gatherAVX2F32(dst *float32, base *float32, dim int, rows *int32, w *float32, n int)
 
+// packAVX2F32x8 sets panel[k*lanes+r] = q[rows[r]*dim+k] for r < 8 and k < dim - dim%8.
+//
+//go:noescape
+func packAVX2F32x8(panel *float32, lanes int, q *float32, rows *int32, dim int)
+
 // maxAVX512F64x16 is MaxFunc for panels of 16 lanes.
 //
 //go:noescape
@@ -83,3 +88,8 @@ func gatherAVX512F64(dst *float64, base *float64, dim int, rows *int32, w *float
 //
 //go:noescape
 func gatherAVX2F64(dst *float64, base *float64, dim int, rows *int32, w *float64, n int)
+
+// packAVX2F64x4 sets panel[k*lanes+r] = q[rows[r]*dim+k] for r < 4 and k < dim - dim%4.
+//
+//go:noescape
+func packAVX2F64x4(panel *float64, lanes int, q *float64, rows *int32, dim int)

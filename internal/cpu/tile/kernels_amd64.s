@@ -7770,6 +7770,105 @@ end:
 	VZEROUPPER
 	RET
 
+// func packAVX2F32x8(panel *float32, lanes int, q *float32, rows *int32, dim int)
+// Requires: AVX
+TEXT ·packAVX2F32x8(SB), NOSPLIT, $0-40
+	MOVQ    panel+0(FP), AX
+	MOVQ    lanes+8(FP), CX
+	MOVQ    q+16(FP), DX
+	MOVQ    rows+24(FP), BX
+	MOVQ    dim+32(FP), SI
+	MOVLQSX (BX), DI
+	IMULQ   SI, DI
+	LEAQ    (DX)(DI*4), DI
+	MOVLQSX 4(BX), R8
+	IMULQ   SI, R8
+	LEAQ    (DX)(R8*4), R8
+	MOVLQSX 8(BX), R9
+	IMULQ   SI, R9
+	LEAQ    (DX)(R9*4), R9
+	MOVLQSX 12(BX), R10
+	IMULQ   SI, R10
+	LEAQ    (DX)(R10*4), R10
+	MOVLQSX 16(BX), R11
+	IMULQ   SI, R11
+	LEAQ    (DX)(R11*4), R11
+	MOVLQSX 20(BX), R12
+	IMULQ   SI, R12
+	LEAQ    (DX)(R12*4), R12
+	MOVLQSX 24(BX), R13
+	IMULQ   SI, R13
+	LEAQ    (DX)(R13*4), R13
+	MOVLQSX 28(BX), BX
+	IMULQ   SI, BX
+	LEAQ    (DX)(BX*4), BX
+	SHLQ    $0x02, CX
+
+block:
+	SUBQ       $0x00000008, SI
+	JLT        end
+	VMOVUPS    (DI), Y0
+	ADDQ       $0x00000020, DI
+	VMOVUPS    (R8), Y1
+	ADDQ       $0x00000020, R8
+	VMOVUPS    (R9), Y2
+	ADDQ       $0x00000020, R9
+	VMOVUPS    (R10), Y3
+	ADDQ       $0x00000020, R10
+	VMOVUPS    (R11), Y4
+	ADDQ       $0x00000020, R11
+	VMOVUPS    (R12), Y5
+	ADDQ       $0x00000020, R12
+	VMOVUPS    (R13), Y6
+	ADDQ       $0x00000020, R13
+	VMOVUPS    (BX), Y7
+	ADDQ       $0x00000020, BX
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y0
+	VUNPCKLPS  Y3, Y2, Y1
+	VUNPCKHPS  Y3, Y2, Y2
+	VUNPCKLPS  Y5, Y4, Y3
+	VUNPCKHPS  Y5, Y4, Y4
+	VUNPCKLPS  Y7, Y6, Y5
+	VUNPCKHPS  Y7, Y6, Y6
+	VUNPCKLPD  Y1, Y8, Y7
+	VUNPCKHPD  Y1, Y8, Y1
+	VUNPCKLPD  Y2, Y0, Y8
+	VUNPCKHPD  Y2, Y0, Y0
+	VUNPCKLPD  Y5, Y3, Y2
+	VUNPCKHPD  Y5, Y3, Y3
+	VUNPCKLPD  Y6, Y4, Y5
+	VUNPCKHPD  Y6, Y4, Y4
+	VPERM2F128 $0x20, Y2, Y7, Y6
+	VPERM2F128 $0x20, Y3, Y1, Y9
+	VPERM2F128 $0x20, Y5, Y8, Y10
+	VPERM2F128 $0x20, Y4, Y0, Y11
+	VPERM2F128 $0x31, Y2, Y7, Y2
+	VPERM2F128 $0x31, Y3, Y1, Y1
+	VPERM2F128 $0x31, Y5, Y8, Y3
+	VPERM2F128 $0x31, Y4, Y0, Y0
+	VMOVUPS    Y6, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y9, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y10, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y11, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y2, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y3, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y0, (AX)
+	ADDQ       CX, AX
+	JMP        block
+
+end:
+	VZEROUPPER
+	RET
+
 DATA onesF64<>+0(SB)/8, $0x0000000000000001
 DATA onesF64<>+8(SB)/8, $0x0000000000000001
 DATA onesF64<>+16(SB)/8, $0x0000000000000001
@@ -15604,6 +15703,61 @@ rest_row:
 
 rest_sum:
 	VMASKMOVPD Y0, Y2, (AX)
+
+end:
+	VZEROUPPER
+	RET
+
+// func packAVX2F64x4(panel *float64, lanes int, q *float64, rows *int32, dim int)
+// Requires: AVX
+TEXT ·packAVX2F64x4(SB), NOSPLIT, $0-40
+	MOVQ    panel+0(FP), AX
+	MOVQ    lanes+8(FP), CX
+	MOVQ    q+16(FP), DX
+	MOVQ    rows+24(FP), BX
+	MOVQ    dim+32(FP), SI
+	MOVLQSX (BX), DI
+	IMULQ   SI, DI
+	LEAQ    (DX)(DI*8), DI
+	MOVLQSX 4(BX), R8
+	IMULQ   SI, R8
+	LEAQ    (DX)(R8*8), R8
+	MOVLQSX 8(BX), R9
+	IMULQ   SI, R9
+	LEAQ    (DX)(R9*8), R9
+	MOVLQSX 12(BX), BX
+	IMULQ   SI, BX
+	LEAQ    (DX)(BX*8), BX
+	SHLQ    $0x03, CX
+
+block:
+	SUBQ       $0x00000004, SI
+	JLT        end
+	VMOVUPS    (DI), Y0
+	ADDQ       $0x00000020, DI
+	VMOVUPS    (R8), Y1
+	ADDQ       $0x00000020, R8
+	VMOVUPS    (R9), Y2
+	ADDQ       $0x00000020, R9
+	VMOVUPS    (BX), Y3
+	ADDQ       $0x00000020, BX
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y0
+	VUNPCKLPD  Y3, Y2, Y1
+	VUNPCKHPD  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y1, Y4, Y3
+	VPERM2F128 $0x20, Y2, Y0, Y5
+	VPERM2F128 $0x31, Y1, Y4, Y1
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	VMOVUPS    Y3, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y5, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y1, (AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y0, (AX)
+	ADDQ       CX, AX
+	JMP        block
 
 end:
 	VZEROUPPER

@@ -31,7 +31,8 @@ func Select[T layout.Float](name string) (*Kernels[T], error) {
 	case !slices.Contains(available, name):
 		return nil, fmt.Errorf("maxsim: CPU kernels %q cannot run here (%s), expected one of %s", name, lacking, strings.Join(available, ", "))
 	case name == Generic:
-		return &Kernels[T]{Name: Generic, Widths: []int{genericLanes}, Max: genericMax[T], Gather: genericGather[T]}, nil
+		return &Kernels[T]{Name: Generic, Widths: []int{genericLanes},
+			Max: genericMax[T], Gather: genericGather[T], Pack: genericPack[T]}, nil
 	}
 	return assembled[T](name), nil
 }

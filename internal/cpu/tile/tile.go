@@ -1,7 +1,8 @@
 // Package tile holds the micro-kernels of the CPU engine: the only place where its arithmetic happens.
 //
-// There are two. Max folds document rows into the running row maxima of a panel of query tokens, so that a similarity
-// lives in a register and nowhere else. Gather adds weighted rows, and both gradients are made of it.
+// There are three. Max folds document rows into the running row maxima of a panel of query tokens, so that a similarity
+// lives in a register and nowhere else. Pack makes the panels. Gather adds weighted rows, and both gradients are
+// made of it.
 //
 // A panel is lanes query tokens, K-major: coordinate k of token l is qp[k*lanes+l]. Query tokens lie in the vector
 // lanes and document tokens are broadcast, so documents are read where they are, never copied or padded, and the
@@ -33,12 +34,24 @@ type MaxFunc[T layout.Float] func(qp, doc []T, n, dim int, mx []T, ix []int32, b
 // with len(w) ≥ len(rows).
 type GatherFunc[T layout.Float] func(dst, base []T, rows []int32, w []T)
 
+// PackFunc writes query rows to the first lanes of a panel. It equals
+//
+//	for l, row := range rows {
+//		for k := range dim {
+//			panel[k*lanes+l] = q[row*dim+k]
+//		}
+//	}
+//
+// with len(rows) ≤ lanes.
+type PackFunc[T layout.Float] func(panel []T, lanes int, q []T, rows []int32, dim int)
+
 // Kernels are the micro-kernels of one instruction set.
 type Kernels[T layout.Float] struct {
 	Name   string // what Select calls them
 	Widths []int  // panel widths that Max knows, in lanes, widest first
 	Max    MaxFunc[T]
 	Gather GatherFunc[T]
+	Pack   PackFunc[T]
 }
 
 // Width returns the panel width for the next of left query tokens: the widest that they fill, or else the narrowest

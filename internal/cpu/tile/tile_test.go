@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
@@ -172,6 +173,32 @@ func testGather[T layout.Float](t *testing.T, k *Kernels[T]) {
 				if bits(got[x]) != bits(want[x]) {
 					t.Fatalf("dim %d, %d rows: element %d is %v, expected %v", dim, n, x, got[x], want[x])
 				}
+			}
+		}
+	}
+}
+
+func TestPack(t *testing.T) { forEachPath(t, testPack[float32], testPack[float64]) }
+
+func testPack[T layout.Float](t *testing.T, k *Kernels[T]) {
+	r := rand.New(rand.NewPCG(15, 16))
+	for dim := range 40 {
+		for n := range 33 {
+			lanes := n + r.IntN(3)
+			q, rows := normal[T](r, 20*dim), make([]int32, n)
+			for l := range rows {
+				rows[l] = int32(r.IntN(20))
+			}
+			panel := normal[T](r, lanes*dim)
+			want := append([]T(nil), panel...)
+			for l, row := range rows {
+				for k := range dim {
+					want[k*lanes+l] = q[int(row)*dim+k]
+				}
+			}
+			k.Pack(panel, lanes, q, rows, dim)
+			if !slices.Equal(panel, want) {
+				t.Fatalf("dim %d, %d rows, %d lanes: panel %v, expected %v", dim, n, lanes, panel, want)
 			}
 		}
 	}

@@ -22,6 +22,7 @@ func main() {
 		}
 		gather(avx512, t)
 		gather(avx2, t)
+		pack(t)
 	}
 	Generate()
 }
