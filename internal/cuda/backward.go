@@ -11,7 +11,7 @@ import (
 //	dq[i,t,:] = Σ_k ds[i,k] · d[j, argmax[i,k,t], :]
 //	dd[j,u,:] = Σ_{(i,t) : argmax[i,k,t] = u} ds[i,k] · q[i,t,:]
 //
-// dq is on its way to the host while dd is computed.
+// dq is on its way to the host while dd is computed, and parts of dd while later parts are.
 func backward[T layout.Float](t *Tape, ds, dq, dd []T) (err error) {
 	dev, p := t.device, t.problem
 	if p.empty() {
@@ -39,30 +39,49 @@ func backward[T layout.Float](t *Tape, ds, dq, dd []T) (err error) {
 	if err := dev.after(dev.work, dev.in); err != nil {
 		return err
 	}
-	var dqOut, ddOut address
+	g := gradients[T]{Tape: t, call: call, upstream: upstream}
 	if dq != nil {
-		if dqOut, err = t.gradQ(call, upstream, int64(len(dq))*sizeOf[T]()); err != nil {
-			return err
-		}
-		if err := dev.after(dev.out, dev.work); err != nil {
+		if err := g.queries(dq); err != nil {
 			return err
 		}
 	}
 	if dd != nil {
-		if ddOut, err = t.gradD(call, upstream, int64(len(dd))*sizeOf[T]()); err != nil {
+		if err := g.documents(dd); err != nil {
 			return err
 		}
 	}
-	if dq != nil {
-		if err := download(dev, dq, dqOut); err != nil {
+	return g.deliver()
+}
+
+// gradients is a backward pass under way.
+type gradients[T layout.Float] struct {
+	*Tape
+	call     *scope
+	upstream address
+	results  []result[T]
+}
+
+// result is a part of a gradient: where it will be on the device when the mark of its number is passed, and where it
+// goes.
+type result[T layout.Float] struct {
+	from address
+	to   []T
+}
+
+// due notes that what was queued until now makes a result.
+func (g *gradients[T]) due(from address, to []T) error {
+	g.results = append(g.results, result[T]{from, to})
+	return g.device.work.record(g.device.ready[len(g.results)-1])
+}
+
+// deliver copies the results in the order in which they are made, and waits until all are there.
+func (g *gradients[T]) deliver() error {
+	dev := g.device
+	for n, r := range g.results {
+		if err := dev.out.wait(dev.ready[n]); err != nil {
 			return err
 		}
-	}
-	if dd != nil {
-		if err := dev.after(dev.out, dev.work); err != nil {
-			return err
-		}
-		if err := download(dev, dd, ddOut); err != nil {
+		if err := download(dev, r.to, r.from); err != nil {
 			return err
 		}
 	}
@@ -70,12 +89,13 @@ func backward[T layout.Float](t *Tape, ds, dq, dd []T) (err error) {
 }
 
 // output allocates a gradient, cleared if its kernel does not write every row.
-func (t *Tape) output(call *scope, of *rows, bytes int64) (address, error) {
-	out, err := call.alloc(bytes)
-	if err != nil || of.covers() {
-		return out, err
+func (g *gradients[T]) output(of *rows, to []T) (address, error) {
+	bytes := int64(len(to)) * sizeOf[T]()
+	out, err := g.call.alloc(bytes)
+	if err == nil && !of.covers() {
+		err = g.device.work.fill(out, 0, bytes)
 	}
-	return out, t.device.work.fill(out, 0, bytes)
+	return out, err
 }
 
 // operand returns where the gradient kernels read a side, with the map that leads there.
@@ -86,46 +106,72 @@ func (t *Tape) operand(s side) (at, through address, ld int64) {
 	return s.raw, s.from, int64(t.problem.b.Dim)
 }
 
-// gradQ queues dq: documents ascending for every query row.
-func (t *Tape) gradQ(call *scope, upstream address, bytes int64) (out address, err error) {
-	p := t.problem
-	if out, err = t.output(call, p.q, bytes); err != nil {
-		return 0, err
+// queries queues dq: documents ascending for every query row.
+func (g *gradients[T]) queries(dq []T) error {
+	p := g.problem
+	out, err := g.output(p.q, dq)
+	if err != nil {
+		return err
 	}
-	if err = t.q.owners(t.device, t.held.memory); err != nil {
-		return 0, err
+	if err := g.q.owners(g.device, g.held.memory); err != nil {
+		return err
 	}
 	params := gradQParams{
-		qowner: t.q.owner, qmap: t.q.from, cuq: t.q.cu, cud: t.d.cu, argmax: t.argmax, ds: upstream, dq: out,
+		qowner: g.q.owner, qmap: g.q.from, cuq: g.q.cu, cud: g.d.cu, argmax: g.argmax, ds: g.upstream, dq: out,
 		bq: p.bq, bd: p.bd, totq: p.totq, totd: p.totd, group: p.group, dim: int64(p.b.Dim), argbytes: p.argbytes,
 	}
-	params.d, params.dmap, params.ldd = t.operand(t.d)
-	return out, launch(t.device, gradQCall(t.storage.operand, p.totq, params.dim, params.ldd, t.storage.size), &params)
+	params.d, params.dmap, params.ldd = g.operand(g.d)
+	if err := launch(g.device, gradQCall(g.storage.operand, p.totq, params.dim, params.ldd, g.storage.size), &params); err != nil {
+		return err
+	}
+	return g.due(out, dq)
 }
 
-// gradD queues dd: for every document row its list of query rows, ascending.
-func (t *Tape) gradD(call *scope, upstream address, bytes int64) (out address, err error) {
-	p := t.problem
-	if out, err = t.output(call, p.d, bytes); err != nil {
-		return 0, err
+// documents queues dd: for every document row its list of query rows, ascending; portion by portion.
+func (g *gradients[T]) documents(dd []T) error {
+	p, rowBytes := g.problem, int64(g.problem.b.Dim)*sizeOf[T]()
+	out, err := g.output(p.d, dd)
+	if err != nil {
+		return err
 	}
-	if err = t.q.owners(t.device, t.held.memory); err != nil {
-		return 0, err
+	for _, s := range []*side{&g.q, &g.d} {
+		if err := s.owners(g.device, g.held.memory); err != nil {
+			return err
+		}
 	}
-	if err = t.d.owners(t.device, t.held.memory); err != nil {
-		return 0, err
-	}
-	if err = t.invert(call); err != nil {
-		return 0, err
+	if err := g.invert(g.call); err != nil {
+		return err
 	}
 	params := gradDParams{
-		qowner: t.q.owner, downer: t.d.owner, dmap: t.d.from, cuq: t.q.cu, cud: t.d.cu, rowptr: t.rowptr, list: t.list,
-		ds: upstream, dd: out, bq: p.bq, bd: p.bd, totq: p.totq, totd: p.totd, group: p.group,
-		dim: int64(p.b.Dim), listbytes: p.listbytes,
+		qowner: g.q.owner, cuq: g.q.cu, cud: g.d.cu, list: g.list, ds: g.upstream,
+		bq: p.bq, bd: p.bd, totq: p.totq, group: p.group, dim: int64(p.b.Dim), listbytes: p.listbytes,
 	}
-	params.q, params.qmap, params.ldq = t.operand(t.q)
+	params.q, params.qmap, params.ldq = g.operand(g.q)
 	params.qmul, params.qshift = reciprocal(int64(p.q.equal))
-	return out, launch(t.device, gradDCall(t.storage.operand, p.totd, params.dim, t.storage.size), &params)
+	portions := p.portions(rowBytes, g.device.portionBytes)
+	for n, c := range portions {
+		// Every array over compact document rows begins at the portion's first; sequences keep their numbers.
+		lo := p.d.cu[c.j0]
+		params.downer, params.rowptr = g.d.owner+address(4*lo), g.rowptr+address(4*lo)
+		params.totd = int64(p.d.cu[c.j1] - lo)
+		params.dd = out
+		if g.d.from != 0 {
+			params.dmap = g.d.from + address(4*lo)
+		} else {
+			params.dd += address(int64(lo) * rowBytes)
+		}
+		if err := launch(g.device, gradDCall(g.storage.operand, params.totd, params.dim, g.storage.size), &params); err != nil {
+			return err
+		}
+		from, to := p.b.D.Cu[c.j0], p.b.D.Cu[c.j1]
+		if n == len(portions)-1 {
+			to = p.b.D.Rows // the capacity rows go with the last
+		}
+		if err := g.due(out+address(int64(from)*rowBytes), dd[from*p.b.Dim:to*p.b.Dim]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // invert queues the inverse of the argmax, unless the tape has it.

@@ -46,21 +46,30 @@ type Device struct {
 	// one guards what follows: one engine call at a time runs on the device.
 	one      sync.Mutex
 	closed   bool
-	in       queue // copies to the device
-	work     queue // kernels
-	out      queue // copies from the device
-	point    mark  // orders one queue after another
+	in       queue  // copies to the device
+	work     queue  // kernels
+	out      queue  // copies from the device
+	point    mark   // orders one queue after another
+	ready    []mark // of results, one for each part that is copied on its own
 	staging  *stager
 	launched []call // since the last finish
 	trace    *trace // nil: kernels are not timed
+
+	portionBytes int64 // the least part of an input or result that is copied on its own
 }
 
 // newDevice takes over drv and closes it on an error.
 func newDevice(drv driver) (*Device, error) {
-	d := &Device{drv: drv, properties: drv.properties(), pool: newPool(drv), host: newHostPool(drv), staging: newStager(drv)}
+	d := &Device{drv: drv, properties: drv.properties(), pool: newPool(drv), host: newHostPool(drv), staging: newStager(drv),
+		ready: make([]mark, 1+mostPortions), portionBytes: defaultPortionBytes}
 	var err error
 	for _, q := range []*queue{&d.in, &d.work, &d.out} {
 		if *q, err = drv.newQueue(); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
+	for n := range d.ready {
+		if d.ready[n], err = drv.newMark(); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
@@ -80,8 +89,10 @@ func (d *Device) Close() error {
 	}
 	d.closed = true
 	failed := errors.Join(d.host.close(), d.staging.close(), d.pool.close(), d.trace.close())
-	if d.point != nil {
-		failed = errors.Join(failed, d.point.close())
+	for _, m := range append(d.ready, d.point) {
+		if m != nil {
+			failed = errors.Join(failed, m.close())
+		}
 	}
 	for _, q := range []queue{d.in, d.work, d.out} {
 		if q != nil {

@@ -54,7 +54,10 @@ func (e *Engine[T]) Forward(b *layout.Batch, q, d, scores []T, record bool) (lay
 // Backward implements [layout.Engine]. A [*Tape] whose device memory was given back, and any other tape, is brought to
 // the device again: by computing it, or from host memory.
 func (e *Engine[T]) Backward(b *layout.Batch, q, d []T, tape layout.Tape, ds, dq, dd []T) error {
-	p, err := newProblem(b)
+	if tape == nil {
+		return errors.New("backward needs the tape of a forward pass that recorded it")
+	}
+	p, host, err := e.problemOf(b, tape)
 	if err != nil {
 		return err
 	}
@@ -67,31 +70,42 @@ func (e *Engine[T]) Backward(b *layout.Batch, q, d []T, tape layout.Tape, ds, dq
 	if err != nil {
 		return err
 	}
-	if tape == nil {
-		return errors.New("backward needs the tape of a forward pass that recorded it")
-	}
-	t, ours := tape.(*Tape)
-	var argmax []int32
-	if ours = ours && t.device == e.device; !ours {
-		if argmax, err = tape.Argmax(); err != nil {
-			return err
-		}
-	}
+	gradients := func(t *Tape) error { return backward(t, ds, dq, dd) }
+	t, _ := tape.(*Tape)
 	err = e.device.exclusively(func() error {
 		switch {
-		case !ours:
-			return e.fromHost(p, q, d, argmax, dq != nil, dd != nil, func(t *Tape) error { return backward(t, ds, dq, dd) })
+		case host != nil:
+			return e.fromHost(p, q, d, host, dq != nil, dd != nil, gradients)
 		case t.held.gone():
-			return e.again(p, q, d, func(t *Tape) error { return backward(t, ds, dq, dd) })
+			return e.again(p, q, d, gradients)
 		}
-		return backward(t, ds, dq, dd)
+		return gradients(t)
 	})
-	if ours && err == nil {
+	if host == nil && err == nil {
 		t.consumed(dq != nil, dd != nil)
 	}
 	runtime.KeepAlive(tape) // so does that of the tape
 	runtime.KeepAlive(e)
 	return err
+}
+
+// problemOf returns the problem that tape is of, and the tape's content if it is not on this device.
+func (e *Engine[T]) problemOf(b *layout.Batch, tape layout.Tape) (*problem, []int32, error) {
+	if t, ok := tape.(*Tape); ok && t.device == e.device {
+		return t.problem, nil, t.problem.same(b)
+	}
+	host, err := tape.Argmax()
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := newProblem(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	if host == nil {
+		host = []int32{} // of a batch without query rows
+	}
+	return p, host, nil
 }
 
 var (

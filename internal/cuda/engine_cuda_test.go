@@ -112,6 +112,17 @@ func TestWaysToTheSameGradient(t *testing.T) {
 						s.dq, s.dd = Alloc[float32](d, 1<<20)[:len(s.dq)], Alloc[float32](d, 1<<20)[:len(s.dd)]
 						return e.Backward(&s.b, s.q, s.d, tape, s.ds, s.dq, s.dd)
 					},
+					"in portions": func(s *sample[float32], _ layout.Tape) error {
+						defer func(bytes int64) { d.portionBytes = bytes }(d.portionBytes)
+						d.portionBytes = 1024
+						clear(s.scores)
+						tape, err := e.Forward(&s.b, s.q, s.d, s.scores, true)
+						if err != nil {
+							return err
+						}
+						s.argmax, err = tape.Argmax()
+						return errors.Join(err, e.Backward(&s.b, s.q, s.d, tape, s.ds, s.dq, s.dd))
+					},
 					"resident documents": func(s *sample[float32], _ layout.Tape) error {
 						r, err := e.Keep(&s.b.D, s.b.Dim, s.d)
 						if err != nil {

@@ -4,6 +4,15 @@ import (
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
+// pass is a forward pass under way.
+type pass[T layout.Float] struct {
+	*loader[T]
+	*problem
+	t      *Tape
+	part   address // sums of row maxima over slabs
+	record bool
+}
+
 // forward runs the forward pass and leaves the scores in host memory; a nil scores is not wanted. With record it
 // returns what the backward pass needs, which otherwise goes back at once.
 func (e *Engine[T]) forward(p *problem, q, d, scores []T, record bool) (t *Tape, err error) {
@@ -18,42 +27,29 @@ func (e *Engine[T]) forward(p *problem, q, d, scores []T, record bool) (t *Tape,
 		}
 		call.close()
 	}()
-	l := &loader[T]{device: dev, storage: storageOf[T](e.precision, p.b.Dim), dim: int64(p.b.Dim), keep: keep, call: call}
-	t = &Tape{device: dev, problem: p, storage: l.storage, documents: e.documents}
+	st := storageOf[T](e.precision, p.b.Dim)
+	t = &Tape{device: dev, problem: p, storage: st, documents: e.documents}
 	if p.empty() {
 		clear(scores)
 		t.hold(keep)
 		return t, nil
 	}
-	if err = l.newFlag(e.documents != nil && e.documents.flagged); err != nil {
-		return nil, err
+	f := pass[T]{
+		loader:  &loader[T]{device: dev, storage: st, dim: int64(p.b.Dim), keep: keep, call: call},
+		problem: p, t: t, record: record,
 	}
-	// The packing of the queries runs while the documents are on their way.
-	if t.q, err = l.arrange(p.q); err != nil {
-		return nil, err
-	}
-	if err = l.load(&t.q, q); err != nil {
-		return nil, err
-	}
-	if err = l.pack(&t.q); err != nil {
-		return nil, err
-	}
-	if t.d, err = e.placeDocuments(l, p, d, &t.q, q); err != nil {
-		return nil, err
-	}
-	if err = e.product(l, t, record); err != nil {
+	if err = f.run(e.documents, q, d); err != nil {
 		return nil, err
 	}
 	if scores != nil {
-		if err = e.sum(l, t, scores); err != nil {
+		if err = f.sum(scores); err != nil {
 			return nil, err
 		}
 	}
 	if err = dev.finish(); err != nil {
 		return nil, err
 	}
-	t.q, t.d = t.q.forTape(l.storage), t.d.forTape(l.storage)
-	t.part = 0
+	t.q, t.d = t.q.forTape(st), t.d.forTape(st)
 	if record {
 		t.hold(keep)
 	}
@@ -70,50 +66,106 @@ func (e *Engine[T]) again(p *problem, q, d []T, use func(*Tape) error) error {
 	return use(t)
 }
 
-// placeDocuments brings the documents to the device, unless they are there: resident, or the queries' own rows.
-func (e *Engine[T]) placeDocuments(l *loader[T], p *problem, d []T, queries *side, q []T) (side, error) {
-	if e.documents != nil {
-		return e.documents.side, e.documents.fits(p, l.storage.product)
+// run queues uploads, packing and product. Documents are computed while the next ones are on their way.
+func (f *pass[T]) run(resident *Resident, q, d []T) (err error) {
+	if err := f.newFlag(resident != nil && resident.flagged); err != nil {
+		return err
 	}
-	s, err := l.arrange(p.d)
-	if err != nil {
-		return s, err
+	if f.t.q, err = f.arrange(f.q); err != nil {
+		return err
 	}
-	if len(q) == len(d) && &q[0] == &d[0] && queries.raw != 0 {
-		s.raw = queries.raw
-	} else if err := l.load(&s, d); err != nil {
-		return s, err
+	if err := f.place(&f.t.q, q); err != nil {
+		return err
 	}
-	return s, l.pack(&s)
-}
-
-// product queues the fused pass: the argmax of every winner if it is recorded, and the sums of row maxima.
-func (e *Engine[T]) product(l *loader[T], t *Tape, record bool) (err error) {
-	p := t.problem
-	if record {
-		if t.argmax, err = l.keep.alloc(p.winners * p.argbytes); err != nil {
+	if f.record {
+		if f.t.argmax, err = f.keep.alloc(f.winners * f.argbytes); err != nil {
 			return err
 		}
 	}
-	if t.part, err = l.call.alloc(p.winners / slab * sizeOf[T]()); err != nil {
+	if f.part, err = f.call.alloc(f.winners / slab * sizeOf[T]()); err != nil {
 		return err
 	}
+	if resident != nil {
+		if err := resident.fits(f.problem, f.storage.product); err != nil {
+			return err
+		}
+		f.t.d = resident.side
+		return f.product(f.all())
+	}
+	if f.t.d, err = f.arrange(f.d); err != nil {
+		return err
+	}
+	if len(q) == len(d) && &q[0] == &d[0] { // MaxSim(x, x): the rows are there
+		f.t.d.raw = f.t.q.raw
+		if err := f.reservePacked(&f.t.d); err != nil {
+			return err
+		}
+		if err := f.pack(&f.t.d, 0, f.totd); err != nil {
+			return err
+		}
+		return f.product(f.all())
+	}
+	return f.inPortions(d)
+}
+
+// inPortions uploads, packs and computes the documents portion by portion.
+func (f *pass[T]) inPortions(d []T) error {
+	if err := f.reserveRaw(&f.t.d); err != nil {
+		return err
+	}
+	if err := f.reservePacked(&f.t.d); err != nil {
+		return err
+	}
+	list := f.portions(f.dim*sizeOf[T](), f.device.portionBytes)
+	if err := f.locate(list); err != nil {
+		return err
+	}
+	for _, c := range list {
+		if err := f.load(&f.t.d, d, f.b.D.Cu[c.j0], f.b.D.Cu[c.j1]); err != nil {
+			return err
+		}
+		if err := f.pack(&f.t.d, int64(f.d.cu[c.j0]), int64(f.d.cu[c.j1])); err != nil {
+			return err
+		}
+		if err := f.product(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// product queues the fused pass over a portion: the argmax of every winner if it is recorded, and the slab sums.
+func (f *pass[T]) product(c portion) error {
+	dev, st, rowBytes := f.device, f.storage, f.dim*sizeOf[T]()
+	q := f.t.q.beginningAt(int64(f.q.cu[c.i0]), st, rowBytes)
+	d := f.t.d.beginningAt(int64(f.d.cu[c.j0]), st, rowBytes)
+	winner := f.firstWinner(c)
 	params := forwardParams{
-		qmap: t.q.from, dmap: t.d.from, cuq: t.q.cu, cud: t.d.cu, argmax: t.argmax, part: t.part,
-		bq: p.bq, bd: p.bd, totq: p.totq, totd: p.totd, dim: l.dim, group: p.group, maxq: p.maxq, argbytes: p.argbytes,
+		qmap: q.from, dmap: d.from, cuq: f.t.q.cu, cud: f.t.d.cu, part: f.part + address(winner/slab*sizeOf[T]()),
+		bq: int64(c.i1 - c.i0), bd: int64(c.j1 - c.j0), dim: f.dim, group: f.group, maxq: f.maxq, argbytes: f.argbytes,
+		totq: int64(f.q.cu[c.i1] - f.q.cu[c.i0]), totd: int64(f.d.cu[c.j1] - f.d.cu[c.j0]),
+	}
+	if c.cuq != 0 {
+		params.cuq, params.cud = c.cuq, c.cud
+	}
+	if f.record {
+		params.argmax = f.t.argmax + address(winner*f.argbytes)
+	}
+	if params.totq == 0 || params.totd == 0 {
+		return nil
 	}
 	exact := params
-	exact.q, exact.d, exact.ldq, exact.ldd = t.q.raw, t.d.raw, l.dim, l.dim
-	if l.storage.pack == "" {
-		return launch(e.device, exactCall(l.storage.product, e.device.properties), &exact)
+	exact.q, exact.d, exact.ldq, exact.ldd = q.raw, d.raw, f.dim, f.dim
+	if st.pack == "" {
+		return launch(dev, exactCall(st.product, dev.properties), &exact)
 	}
-	params.q, params.d, params.ldq, params.ldd = t.q.packed, t.d.packed, t.q.ld, t.d.ld
-	params.qscale, params.dscale = t.q.scale, t.d.scale
-	if err := e.tensorCores(l, p, &params, record); err != nil || !l.storage.split {
+	params.q, params.d, params.ldq, params.ldd = q.packed, d.packed, q.ld, d.ld
+	params.qscale, params.dscale = q.scale, d.scale
+	if err := f.tensorCores(&params); err != nil || !st.split {
 		return err
 	}
-	exact.qflag, exact.dflag, exact.flagged = t.q.flag, t.d.flag, l.flagged
-	return launch(e.device, exactCall("exact_f32", e.device.properties), &exact)
+	exact.qflag, exact.dflag, exact.flagged = q.flag, d.flag, f.flagged
+	return launch(dev, exactCall("exact_f32", dev.properties), &exact)
 }
 
 // Boxes of the tensor maps: 128 bytes of as many rows as a kernel multiplies at once.
@@ -123,38 +175,38 @@ const (
 )
 
 // tensorCores queues the product of packed rows.
-func (e *Engine[T]) tensorCores(l *loader[T], p *problem, params *forwardParams, record bool) error {
-	rowBytes := params.ldd * l.storage.element
-	k := chooseForward(e.device.properties, l.storage.product, rowBytes, p.maxq, record)
+func (f *pass[T]) tensorCores(params *forwardParams) error {
+	drv, rowBytes := f.device.drv, params.ldd*f.storage.element
+	k := chooseForward(f.device.properties, f.storage.product, rowBytes, f.maxq, f.record)
 	if !k.hopper {
-		return launch(e.device, k.call, params)
+		return launch(f.device, k.call, params)
 	}
 	hopper := forwardSm90Params{f: *params}
 	var err error
-	if hopper.dtile, err = e.device.drv.tensorMap(params.d, rowBytes, p.totd, boxD); err != nil {
+	if hopper.dtile, err = drv.tensorMap(params.d, rowBytes, params.totd, boxD); err != nil {
 		return err
 	}
-	if hopper.qtile, err = e.device.drv.tensorMap(params.q, rowBytes, p.totq, boxQ); err != nil {
+	if hopper.qtile, err = drv.tensorMap(params.q, rowBytes, params.totq, boxQ); err != nil {
 		return err
 	}
-	return launch(e.device, k.call, &hopper)
+	return launch(f.device, k.call, &hopper)
 }
 
 // sum queues the scores and their way to the host.
-func (e *Engine[T]) sum(l *loader[T], t *Tape, scores []T) error {
-	p := t.problem
-	out, err := l.call.alloc(int64(len(scores)) * sizeOf[T]())
+func (f *pass[T]) sum(scores []T) error {
+	dev := f.device
+	out, err := f.call.alloc(int64(len(scores)) * sizeOf[T]())
 	if err != nil {
 		return err
 	}
-	params := scoresParams{part: t.part, cuq: t.q.cu, cud: t.d.cu, scores: out, bq: p.bq, bd: p.bd, totq: p.totq, group: p.group}
-	if err := launch(e.device, scoresCall("maxsim_scores_"+floatName[T](), int64(len(scores))), &params); err != nil {
+	params := scoresParams{part: f.part, cuq: f.t.q.cu, cud: f.t.d.cu, scores: out, bq: f.bq, bd: f.bd, totq: f.totq, group: f.group}
+	if err := launch(dev, scoresCall("maxsim_scores_"+floatName[T](), int64(len(scores))), &params); err != nil {
 		return err
 	}
-	if err := e.device.after(e.device.out, e.device.work); err != nil {
+	if err := dev.after(dev.out, dev.work); err != nil {
 		return err
 	}
-	return download(e.device, scores, out)
+	return download(dev, scores, out)
 }
 
 func sizeOf[T layout.Float]() int64 {

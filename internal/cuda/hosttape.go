@@ -43,13 +43,16 @@ func (e *Engine[T]) fromHost(p *problem, q, d []T, argmax []int32, wantQ, wantD 
 // operandSide brings the layout of a side to the device, and with wanted what the gradient kernels read of its rows.
 func (e *Engine[T]) operandSide(l *loader[T], r *rows, user []T, wanted bool) (side, error) {
 	s, err := l.arrange(r)
-	if err != nil || !wanted {
-		return s, err
+	switch {
+	case err != nil || !wanted:
+	case l.storage.ofPacked:
+		err = l.place(&s, user)
+	default:
+		if err = l.reserveRaw(&s); err == nil {
+			err = l.load(&s, user, 0, r.matrix)
+		}
 	}
-	if err := l.load(&s, user); err != nil || !l.storage.ofPacked {
-		return s, err
-	}
-	return s, l.pack(&s)
+	return s, err
 }
 
 // uploadWinners uploads argmax in the order of the winners and counting compact rows.

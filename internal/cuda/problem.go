@@ -48,6 +48,17 @@ func newProblem(b *layout.Batch) (*problem, error) {
 	return p, nil
 }
 
+// same returns an error if b is not of the sizes of the batch that the problem was made from.
+func (p *problem) same(b *layout.Batch) error {
+	of := func(b *layout.Batch) [6]int {
+		return [6]int{b.Q.Len(), b.Q.Rows, b.D.Len(), b.D.Rows, b.Dim, b.Group}
+	}
+	if got, want := of(b), of(&p.b); got != want {
+		return fmt.Errorf("the batch has bq, query rows, bd, document rows, dim, group %v, the tape was recorded with %v", got, want)
+	}
+	return nil
+}
+
 // empty reports whether there is no pair of tokens: scores and gradients are zero then, and nothing need be computed.
 func (p *problem) empty() bool { return p.totq == 0 || p.totd == 0 }
 

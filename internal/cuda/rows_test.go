@@ -122,3 +122,46 @@ func TestWrongTapeIsAnError(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPortionsCoverTheBatch cuts at sequences: every document once, in order, with the queries it meets.
+func TestPortionsCoverTheBatch(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	for range 500 {
+		b := layout.Batch{Dim: 4, Group: rng.IntN(3)}
+		bq, bd := rng.IntN(5)+1, rng.IntN(30)+1
+		if b.Group > 0 {
+			bd = bq * b.Group
+		}
+		cu := make([]int, bd+1)
+		for j := range bd {
+			cu[j+1] = cu[j] + rng.IntN(9)
+		}
+		b.Q, b.D = layout.Dense(bq, 3), layout.Packed(cu[bd]+2, cu)
+		p, err := newProblem(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := p.portions(16, 256)
+		if len(list) == 0 || len(list) > mostPortions {
+			t.Fatalf("%d portions", len(list))
+		}
+		next, winner := 0, int64(0)
+		for _, c := range list {
+			if c.j0 != next || c.j1 <= c.j0 || p.firstWinner(c) != winner {
+				t.Fatalf("portions %+v, first winner %d of the last, expected %d", list, p.firstWinner(c), winner)
+			}
+			meets := p.totq
+			if b.Group > 0 {
+				if c.i0*b.Group != c.j0 || c.i1*b.Group != c.j1 {
+					t.Fatalf("portion %+v with groups of %d", c, b.Group)
+				}
+				meets = int64(p.q.cu[c.i1]-p.q.cu[c.i0]) / int64(c.i1-c.i0)
+			}
+			winner += int64(c.j1-c.j0) * meets
+			next = c.j1
+		}
+		if next != bd || winner != p.winners {
+			t.Fatalf("portions %+v of %d documents cover %d of %d winners", list, bd, winner, p.winners)
+		}
+	}
+}

@@ -44,25 +44,22 @@ func (l *loader[T]) arrange(r *rows) (side, error) {
 	return s, upload(l.device, a, both)
 }
 
-// load uploads the user's rows of a side.
-func (l *loader[T]) load(s *side, user []T) (err error) {
+// reserveRaw allocates the user's rows of a side, which the gradients read unless they read the packed ones.
+func (l *loader[T]) reserveRaw(s *side) (err error) {
 	memory := l.keep
 	if l.storage.ofPacked {
 		memory = l.call
 	}
-	b := bytesOf(user)
-	if s.raw, err = memory.alloc(int64(len(b))); err != nil {
-		return err
-	}
-	return upload(l.device, s.raw, b)
+	s.raw, err = memory.alloc(int64(s.rows.matrix) * l.dim * sizeOf[T]())
+	return err
 }
 
-// pack queues the conversion of a side's uploaded rows into the form that the product reads.
-func (l *loader[T]) pack(s *side) (err error) {
+// reservePacked allocates the packed rows of a side, if the product reads those.
+func (l *loader[T]) reservePacked(s *side) (err error) {
 	st := l.storage
 	if st.pack == "" {
 		s.ld = l.dim
-		return l.device.after(l.device.work, l.device.in)
+		return nil
 	}
 	memory := l.call
 	if st.ofPacked {
@@ -70,24 +67,64 @@ func (l *loader[T]) pack(s *side) (err error) {
 	}
 	total := int64(s.rows.total)
 	s.ld = st.width(l.dim)
-	if s.packed, err = memory.alloc(total * s.ld * st.element); err != nil {
+	if s.packed, err = memory.alloc(total * s.ld * st.element); err != nil || !st.split {
 		return err
 	}
-	if st.split {
-		if s.scale, err = l.call.alloc(total * 4); err != nil {
-			return err
-		}
-		if s.flag, err = l.call.alloc(total); err != nil {
-			return err
-		}
-	}
-	if err := l.device.after(l.device.work, l.device.in); err != nil {
+	if s.scale, err = l.call.alloc(total * 4); err != nil {
 		return err
 	}
-	return launch(l.device, packCall(st.pack, total), &packParams{
-		src: s.raw, rowMap: s.from, dst: s.packed, scale: s.scale, flag: s.flag, flagged: l.flagged,
-		rows: total, dim: l.dim, ld: s.ld,
+	s.flag, err = l.call.alloc(total)
+	return err
+}
+
+// load queues the upload of the user's rows [lo, hi).
+func (l *loader[T]) load(s *side, user []T, lo, hi int) error {
+	rowBytes := address(l.dim * sizeOf[T]())
+	return upload(l.device, s.raw+address(lo)*rowBytes, user[lo*int(l.dim):hi*int(l.dim)])
+}
+
+// pack queues the conversion of the compact rows [lo, hi) into the form that the product reads, after all uploads queued
+// until now.
+func (l *loader[T]) pack(s *side, lo, hi int64) error {
+	if err := l.device.after(l.device.work, l.device.in); err != nil || l.storage.pack == "" {
+		return err
+	}
+	part := s.beginningAt(lo, l.storage, l.dim*sizeOf[T]())
+	return launch(l.device, packCall(l.storage.pack, hi-lo), &packParams{
+		src: part.raw, rowMap: part.from, dst: part.packed, scale: part.scale, flag: part.flag, flagged: l.flagged,
+		rows: hi - lo, dim: l.dim, ld: s.ld,
 	})
+}
+
+// place brings a whole side to the device and packs it.
+func (l *loader[T]) place(s *side, user []T) error {
+	if err := l.reserveRaw(s); err != nil {
+		return err
+	}
+	if err := l.reservePacked(s); err != nil {
+		return err
+	}
+	if err := l.load(s, user, 0, s.rows.matrix); err != nil {
+		return err
+	}
+	return l.pack(s, 0, int64(s.rows.total))
+}
+
+// beginningAt returns the side as kernels see it whose compact row 0 is row lo of s. rowBytes are those of a user's row.
+func (s side) beginningAt(lo int64, st storage, rowBytes int64) side {
+	move := func(a *address, bytes int64) {
+		if *a != 0 {
+			*a += address(bytes)
+		}
+	}
+	if s.from == 0 {
+		move(&s.raw, lo*rowBytes) // compact rows are the user's
+	}
+	move(&s.from, lo*4)
+	move(&s.packed, lo*s.ld*st.element)
+	move(&s.scale, lo*4)
+	move(&s.flag, lo)
+	return s
 }
 
 // newFlag allocates the word in which packing reports rows that the split cannot represent; flagged says that there are

@@ -30,7 +30,6 @@ type Tape struct {
 	q, d         side
 	argmax       address // 2 or 4 bytes a winner
 	rowptr, list address // the inverse of argmax, 0 until it is built
-	part         address // during the forward pass only
 
 	mu   sync.Mutex
 	host []int32 // what Argmax has returned

@@ -174,7 +174,7 @@ template <class T> void forward(const Launch &l, const ForwardParams &p, const s
 	for (int64_t j = 0; j < p.bd; j++) longest = std::max<int64_t>(longest, cud[j + 1] - cud[j]);
 	for (int64_t i = 0; i < p.bq; i++) most = std::max<int64_t>(most, cuq[i + 1] - cuq[i]);
 	expect(p.argbytes == 4 || longest <= 65536, "forward: 2-byte argmax of a long document");
-	expect(p.maxq == (p.group ? most : p.totq), "forward: maxq");
+	expect(p.group ? p.maxq >= most : p.maxq == p.totq, "forward: maxq");
 	const uint8_t *qflag = nullptr, *dflag = nullptr;
 	if (p.qflag) {
 		if (!*mem<uint32_t>(p.flagged, 1, "flagged")) return;
@@ -300,30 +300,34 @@ string operand(const Launch &l) {
 	return f == "f32" || f == "f64" ? "user" : f;
 }
 
+// The host may give a run of document rows: then the arrays over them begin at the run's first row.
 template <class T> void grad_d(const Launch &l) {
 	auto p = params<GradDParams>(l);
 	string format = operand(l);
 	grid(l, ceil_div(p.totd, 8), ceil_div(p.dim * element<T>(format), 512), 1, 256);
-	const int *cuq = sequences(p.cuq, p.bq, p.totq, MAXSIM_SLAB, "cuq"), *cud = sequences(p.cud, p.bd, p.totd, 1, "cud");
+	const int *cuq = sequences(p.cuq, p.bq, p.totq, MAXSIM_SLAB, "cuq"), *cud = mem<int>(p.cud, p.bd + 1, "cud");
 	check_owners(p.qowner, cuq, p.bq, "qowner");
-	check_owners(p.downer, cud, p.bd, "downer");
+	const int *owner = mem<int>(p.downer, p.totd, "downer");
 	auto q = rows<T>(p.q, p.qmap, p.totq, p.ldq, p.dim, format, "q");
-	const int *dmap = p.dmap ? mem<int>(p.dmap, p.totd, "dmap") : nullptr, *rowptr = mem<int>(p.rowptr, p.totd + p.bd, "rowptr");
+	const int *dmap = p.dmap ? mem<int>(p.dmap, p.totd, "dmap") : nullptr;
 	Index list = index(p.list, winners(p), p.listbytes, "list");
 	T *ds = mem<T>(p.ds, p.bq * columns(p), "ds");
 	auto own = owners(cuq, p.bq);
-	for (int64_t j = 0; j < p.bd; j++)
-		for (int64_t r = cud[j]; r < cud[j + 1]; r++) {
-			std::vector<T> sum(p.dim);
-			Meets m = meets(p, cuq, j);
-			for (int64_t n = rowptr[r + j]; n < rowptr[r + j + 1]; n++) {
-				int64_t x = m.lo + list.get(m.winner + n);
-				if (p.qmul) expect((int64_t)((uint64_t)x * (uint64_t)p.qmul >> 32 >> p.qshift) == own[x], "grad_d: qmul");
-				T g = ds[own[x] * columns(p) + (p.group ? j % p.group : j)];
-				for (int64_t k = 0; k < p.dim; k++) sum[k] = std::fma(g, q.get(x, k), sum[k]);
-			}
-			memcpy(mem<T>(p.dd + (dmap ? dmap[r] : r) * p.dim * sizeof(T), p.dim, "dd"), sum.data(), p.dim * sizeof(T));
+	for (int64_t r = 0; r < p.totd; r++) {
+		int64_t j = owner[r];
+		expect(r == 0 || owner[r - 1] <= j, "grad_d: downer decreases");
+		expect(j >= 0 && j < p.bd && cud[j] < cud[j + 1], "grad_d: downer");
+		const int *rowptr = mem<int>(p.rowptr + 4 * (r + j), 2, "rowptr");
+		std::vector<T> sum(p.dim);
+		Meets m = meets(p, cuq, j);
+		for (int64_t n = rowptr[0]; n < rowptr[1]; n++) {
+			int64_t x = m.lo + list.get(m.winner + n);
+			if (p.qmul) expect((int64_t)((uint64_t)x * (uint64_t)p.qmul >> 32 >> p.qshift) == own[x], "grad_d: qmul");
+			T g = ds[own[x] * columns(p) + (p.group ? j % p.group : j)];
+			for (int64_t k = 0; k < p.dim; k++) sum[k] = std::fma(g, q.get(x, k), sum[k]);
 		}
+		memcpy(mem<T>(p.dd + (dmap ? dmap[r] : r) * p.dim * sizeof(T), p.dim, "dd"), sum.data(), p.dim * sizeof(T));
+	}
 }
 
 template <class T> void grad_q(const Launch &l) {
