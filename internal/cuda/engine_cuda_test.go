@@ -276,3 +276,50 @@ func TestCardWithoutRoom(t *testing.T) {
 		t.Errorf("afterwards: %v", err)
 	}
 }
+
+// TestTwoHundredFiftyRuns expects the same bits from every run of a batch that fills the card, with results in memory
+// that held others before.
+func TestTwoHundredFiftyRuns(t *testing.T) {
+	d := openFirst(t)
+	b := layout.Batch{Q: layout.Dense(128, 32), D: layout.Dense(128, 300), Dim: 128}
+	if d.Properties().Name == "stand-in" {
+		b = layout.Batch{Q: layout.Dense(2, 5), D: layout.Dense(3, 9), Dim: 40}
+	}
+	b.D = b.D.Masked(func(row int) bool { return row%17 != 3 })
+	rng := rand.New(rand.NewPCG(17, 1))
+	random := func(n int) []float32 {
+		x := make([]float32, n)
+		for k := range x {
+			x[k] = float32(rng.NormFloat64())
+		}
+		return x
+	}
+	q, docs, ds := random(b.Q.Rows*b.Dim), random(b.D.Rows*b.Dim), random(b.Q.Len()*b.Cols())
+	for _, precision := range []Precision{Float32, TF32, BF16, FP16} {
+		e := NewEngine[float32](d, precision)
+		var first *sample[float32]
+		for run := range 250 {
+			s := &sample[float32]{b: b, q: q, d: docs, ds: ds,
+				scores: Alloc[float32](d, len(ds)), dq: Alloc[float32](d, len(q)), dd: Alloc[float32](d, len(docs))}
+			if run%50 == 0 {
+				if err := s.run(e); err != nil { // with the argmax
+					t.Fatal(err)
+				}
+			} else {
+				tape, err := e.Forward(&s.b, s.q, s.d, s.scores, true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tape.(*Tape).Expect(2)
+				if err := e.Backward(&s.b, s.q, s.d, tape, s.ds, s.dq, s.dd); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if first == nil {
+				first = s
+			} else if err := sameBits(s, first); err != nil {
+				t.Fatalf("%v, run %d: %v", precision, run, err)
+			}
+		}
+	}
+}
