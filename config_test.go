@@ -248,3 +248,46 @@ func numbers[T int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint
 	}
 	return dense(out, shape...)
 }
+
+// A run is one forward pass and one backward pass for each side that is not frozen, however many nodes read the tape.
+func TestPassesOfARun(t *testing.T) {
+	c := contractCase()
+	p := newGradProblem(t, c)
+	for _, frozen := range []bool{false, true} {
+		profile := new(maxsim.Profile)
+		c.setting.cfg.Profile, c.setting.cfg.FrozenDocs = profile, frozen
+		v := inputsOf[float64](c, p, machines[0])
+		g, err := newGraph(c.setting, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var argmax gorgonia.Value
+		gorgonia.Read(gorgonia.Must(maxsim.Argmax(g.scores)), &argmax)
+		wrt, backward := gorgonia.Nodes{g.q, g.d}, 2
+		if frozen {
+			wrt, backward = wrt[:1], 1
+		}
+		if _, err := gorgonia.Grad(g.loss, wrt...); err != nil {
+			t.Fatal(err)
+		}
+		vm := gorgonia.NewTapeMachine(g.ExprGraph)
+		const runs = 3
+		for range runs {
+			vm.Reset()
+			if err := vm.RunAll(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		vm.Close()
+		if n, took := profile.Forward(); n != runs || took <= 0 {
+			t.Errorf("frozen=%t: %d forward passes in %v, want %d", frozen, n, took, runs)
+		}
+		if n, took := profile.Backward(); n != runs*backward || took <= 0 {
+			t.Errorf("frozen=%t: %d backward passes in %v, want %d", frozen, n, took, runs*backward)
+		}
+		profile.Reset()
+		if n, took := profile.Forward(); n != 0 || took != 0 {
+			t.Errorf("after Reset: %d passes, %v", n, took)
+		}
+	}
+}
