@@ -46,7 +46,9 @@ func (p *Problem) Forward(queries, docs int) {
 }
 
 // Config returns OpenBLAS's description of itself: version and the kernels it chose.
-func Config() string { return C.GoString(C.openblas_get_config()) + " " + C.GoString(C.openblas_get_corename()) }
+func Config() string {
+	return C.GoString(C.openblas_get_config()) + " " + C.GoString(C.openblas_get_corename())
+}
 
 func pointer(s []float32) *C.float { return (*C.float)(unsafe.SliceData(s)) }
 

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/cpu/tile"
@@ -82,9 +81,8 @@ func (e *Engine[T]) newBackward(b *layout.Batch, tape layout.Tape, ds []T, args 
 	if err != nil {
 		return nil, err
 	}
-	if len(argmax) != b.TapeLen() {
-		return nil, fmt.Errorf("maxsim: argmax tape of %d entries, expected %d query rows × %d columns",
-			len(argmax), b.Q.Rows, b.Cols())
+	if err := csr.CheckLength(b, argmax); err != nil {
+		return nil, err
 	}
 	g := take[backward[T]](&poolsOf[T]().backward)
 	g.b, g.kernels, g.tape, g.ds, g.err = b, e.kernels, argmax, ds, nil

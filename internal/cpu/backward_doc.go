@@ -87,10 +87,8 @@ func (g *backward[T]) invert(list *gather[T], j, lo, hi int) bool {
 		g.fail(err)
 		return false
 	}
-	cols, k := g.b.Cols(), j
-	if g.b.Group > 0 {
-		k = j % g.b.Group
-	}
+	cols := g.b.Cols()
+	_, _, k := g.b.Queries(j)
 	weights := grow(&list.weights, len(list.inverse.Columns))
 	for e, row := range list.inverse.Columns {
 		weights[e] = g.ds[int(g.queryOf[row])*cols+k]

@@ -1,6 +1,6 @@
 package cpu
 
-import "fmt"
+import "github.com/flash-maxsim/gorgonia-maxsim/internal/csr"
 
 // listEntries bounds the rows that a worker lists before it gathers them, so that its lists stay in cache.
 const listEntries = 1 << 14
@@ -59,7 +59,7 @@ func (g *backward[T]) listDocuments(list *gather[T], q queryTokens) error {
 				if u == -1 {
 					continue
 				}
-				return tapeError(q.i, q.lo+t, j, tokens, u)
+				return csr.EntryError(b, q.i, q.lo+t, j, u)
 			}
 			e := t*stride + counts[t]
 			rows[e], weights[e] = int32(start)+u, w
@@ -67,8 +67,4 @@ func (g *backward[T]) listDocuments(list *gather[T], q queryTokens) error {
 		}
 	}
 	return nil
-}
-
-func tapeError(i, t, j, tokens int, u int32) error {
-	return fmt.Errorf("maxsim: argmax %d of query %d, token %d is no token of document %d, expected -1 to %d", u, i, t, j, tokens-1)
 }

@@ -63,43 +63,50 @@ func (m *maxima[T]) resize(width int) {
 }
 
 // run scores every document. A unit of work is a document or, where there are fewer documents than the cores need,
-// a range of its panels and rows; whoever completes a document finishes it.
+// a part of one.
 func (f *forward[T]) run(q []T) {
 	f.panels.cut(f.b, f.kernels)
 	f.panels.pack(q, f.b.Dim, f.kernels)
 	f.split = f.newSplit()
-	docs := f.b.D.Len()
-	if f.split.parts() == 1 {
-		pools := poolsOf[T]()
-		parallel(docs, func(j int) {
-			m := take[maxima[T]](&pools.maxima)
-			defer pools.maxima.Put(m)
-			blk := f.panels.blockOf(f.b, j)
-			m.resize(blk.width)
-			f.scan(m, j, f.panels.all[blk.firstPanel:blk.lastPanel], layout.Span{Lo: f.b.D.Cu[j], Hi: f.b.D.Cu[j+1]})
-			f.finish(m, j, blk)
-		})
+	if f.split.parts() > 1 {
+		f.runParts()
 		return
 	}
-	grow(&f.parts, docs*f.split.rows)
+	pool := &poolsOf[T]().maxima
+	parallel(f.b.D.Len(), func(j int) {
+		m := take[maxima[T]](pool)
+		defer pool.Put(m)
+		panels, width := f.panels.of(f.b, j)
+		m.resize(width)
+		f.scan(m, j, panels, layout.Span{Lo: f.b.D.Cu[j], Hi: f.b.D.Cu[j+1]})
+		f.finish(m, j)
+	})
+}
+
+// runParts scores documents in parts: ranges of their panels and rows. Whoever completes the last part of a document
+// merges and finishes it.
+func (f *forward[T]) runParts() {
+	docs, rows := f.b.D.Len(), f.split.rows
+	grow(&f.parts, docs*rows)
 	f.left = make([]atomic.Int32, docs)
 	for j := range docs {
 		f.left[j].Store(int32(f.split.parts()))
-		for c := range f.split.rows {
-			f.parts[j*f.split.rows+c].resize(f.panels.blockOf(f.b, j).width)
+		_, width := f.panels.of(f.b, j)
+		for c := range rows {
+			f.parts[j*rows+c].resize(width)
 		}
 	}
 	parallel(docs*f.split.parts(), func(unit int) {
 		j, c, p := f.split.at(unit)
-		blk := f.panels.blockOf(f.b, j)
-		parts := f.parts[j*f.split.rows : (j+1)*f.split.rows]
-		all := f.panels.all[blk.firstPanel:blk.lastPanel]
-		f.scan(&parts[c], j, all[len(all)*p/f.split.panels:len(all)*(p+1)/f.split.panels], f.split.span(f.b, j, c))
+		parts := f.parts[j*rows : (j+1)*rows]
+		panels, _ := f.panels.of(f.b, j)
+		panels = panels[len(panels)*p/f.split.panels : len(panels)*(p+1)/f.split.panels]
+		f.scan(&parts[c], j, panels, f.split.span(f.b, j, c))
 		if f.left[j].Add(-1) == 0 {
-			for c := 1; c < len(parts); c++ {
+			for c := 1; c < rows; c++ {
 				parts[0].merge(&parts[c])
 			}
-			f.finish(&parts[0], j, blk)
+			f.finish(&parts[0], j)
 		}
 	})
 }
@@ -119,17 +126,15 @@ func (m *maxima[T]) merge(later *maxima[T]) {
 }
 
 // finish writes the scores and the tape of document j from its row maxima, adding them in the order of t.
-func (f *forward[T]) finish(m *maxima[T], j int, blk block) {
-	cols, k := f.b.Cols(), j
-	if f.b.Group > 0 {
-		k = j % f.b.Group
-	}
+func (f *forward[T]) finish(m *maxima[T], j int) {
+	cols := f.b.Cols()
+	firstQuery, lastQuery, k := f.b.Queries(j)
 	first := -1 // the document's first valid token
 	if runs := f.b.D.RunsOf(j); len(runs) > 0 {
 		first = runs[0].Lo - f.b.D.Cu[j]
 	}
 	pos := 0
-	for i := blk.firstQuery; i < blk.lastQuery; i++ {
+	for i := firstQuery; i < lastQuery; i++ {
 		runs := f.b.Q.RunsOf(i)
 		n := 0
 		for _, run := range runs {

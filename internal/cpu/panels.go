@@ -24,11 +24,10 @@ type panel struct {
 	at    int // offset of the panel in panels.packed
 }
 
-// block is a range of queries and of panels.
+// block is a range of panels.
 type block struct {
-	firstQuery, lastQuery int
-	firstPanel, lastPanel int
-	width                 int // positions, those of empty lanes included
+	first, last int
+	width       int // positions, those of empty lanes included
 }
 
 // cut lays out the panels of b for kernels of the given widths, without packing them.
@@ -44,7 +43,7 @@ func (p *panels[T]) cut(b *layout.Batch, k *tile.Kernels[T]) {
 }
 
 func (p *panels[T]) cutBlock(b *layout.Batch, k *tile.Kernels[T], first, last int) {
-	blk := block{firstQuery: first, lastQuery: last, firstPanel: len(p.all)}
+	blk := block{first: len(p.all)}
 	rows := len(p.rows)
 	for _, run := range b.Q.Runs[b.Q.First[first]:b.Q.First[last]] {
 		for row := run.Lo; row < run.Hi; row++ {
@@ -64,7 +63,7 @@ func (p *panels[T]) cutBlock(b *layout.Batch, k *tile.Kernels[T], first, last in
 		rows += next.n
 		at = next.end(b.Dim)
 	}
-	blk.lastPanel = len(p.all)
+	blk.last = len(p.all)
 	p.blocks = append(p.blocks, blk)
 }
 
@@ -87,10 +86,12 @@ func (p *panels[T]) pack(q []T, dim int, k *tile.Kernels[T]) {
 	})
 }
 
-// blockOf returns the block that document j meets.
-func (p *panels[T]) blockOf(b *layout.Batch, j int) block {
-	if b.Group == 0 {
-		return p.blocks[0]
+// of returns the panels that document j meets, and the number of their positions.
+func (p *panels[T]) of(b *layout.Batch, j int) ([]panel, int) {
+	blk := p.blocks[0]
+	if b.Group > 0 {
+		i, _, _ := b.Queries(j)
+		blk = p.blocks[i]
 	}
-	return p.blocks[j/b.Group]
+	return p.all[blk.first:blk.last], blk.width
 }

@@ -32,7 +32,7 @@ func (f *forward[T]) newSplit() split {
 	}
 	panels, rows := 1, 1
 	for _, blk := range f.panels.blocks {
-		panels = max(panels, blk.lastPanel-blk.firstPanel)
+		panels = max(panels, blk.last-blk.first)
 	}
 	for j := range docs {
 		rows = max(rows, f.b.D.Tokens(j)/partRows)

@@ -26,8 +26,8 @@ func (m *Matrix) Row(r int) []int32 { return m.Columns[m.Offsets[r]:m.Offsets[r+
 // query token appears twice in one row. It takes 4 bytes per tape entry and 8 per document row. It returns an
 // error if the tape has not b.TapeLen() entries or an entry names no token of its document.
 func Invert(b *layout.Batch, tape []int32) (*Matrix, error) {
-	if len(tape) != b.TapeLen() {
-		return nil, lengthError(b, tape)
+	if err := CheckLength(b, tape); err != nil {
+		return nil, err
 	}
 	m := &Matrix{Offsets: make([]int, b.D.Rows+1)}
 	for j := range b.D.Len() {
@@ -46,8 +46,8 @@ func Invert(b *layout.Batch, tape []int32) (*Matrix, error) {
 // InvertDocument makes m the inverse of the tape for the tokens [lo, hi) of document j: row r is token lo+r. It
 // returns the errors of Invert.
 func (m *Matrix) InvertDocument(b *layout.Batch, tape []int32, j, lo, hi int) error {
-	if len(tape) != b.TapeLen() {
-		return lengthError(b, tape)
+	if err := CheckLength(b, tape); err != nil {
+		return err
 	}
 	m.Offsets = resize(m.Offsets, hi-lo+1)
 	clear(m.Offsets)
@@ -63,13 +63,12 @@ func (m *Matrix) InvertDocument(b *layout.Batch, tape []int32, j, lo, hi int) er
 // count adds the number of entries of row r = u+shift to Offsets[r] for every token u in [lo, hi) of document j.
 func (m *Matrix) count(b *layout.Batch, tape []int32, j, lo, hi, shift int) error {
 	tokens := b.D.Tokens(j)
-	first, last, k := queries(b, j)
+	first, last, k := b.Queries(j)
 	for i := first; i < last; i++ {
 		at := b.TapeAt(i, k)
 		for t, u := range tape[at : at+b.Q.Tokens(i)] {
 			if uint(u) >= uint(tokens) && u != -1 {
-				return fmt.Errorf("maxsim: argmax %d of query %d, token %d is no token of document %d, expected -1 to %d",
-					u, i, t, j, tokens-1)
+				return EntryError(b, i, t, j, u)
 			}
 			if int(u) >= lo && int(u) < hi {
 				m.Offsets[int(u)+shift]++
@@ -92,7 +91,7 @@ func (m *Matrix) scan() int {
 // place writes the column indices in the order of the tape, query by query and token by token, so that they ascend
 // inside every row. Each Offsets[r] ends as the start of row r+1.
 func (m *Matrix) place(b *layout.Batch, tape []int32, j, lo, hi, shift int) {
-	first, last, k := queries(b, j)
+	first, last, k := b.Queries(j)
 	for i := first; i < last; i++ {
 		at, row := b.TapeAt(i, k), b.Q.Cu[i]
 		for t, u := range tape[at : at+b.Q.Tokens(i)] {
@@ -111,17 +110,19 @@ func (m *Matrix) unshift() {
 	m.Offsets[0] = 0
 }
 
-// queries returns the queries [first, last) that document j meets, and its column among their documents.
-func queries(b *layout.Batch, j int) (first, last, k int) {
-	if b.Group == 0 {
-		return 0, b.Q.Len(), j
+// CheckLength returns an error unless the tape has an entry for every query row and column of b.
+func CheckLength(b *layout.Batch, tape []int32) error {
+	if len(tape) == b.TapeLen() {
+		return nil
 	}
-	return j / b.Group, j/b.Group + 1, j % b.Group
-}
-
-func lengthError(b *layout.Batch, tape []int32) error {
 	return fmt.Errorf("maxsim: argmax tape of %d entries, expected %d query rows × %d columns",
 		len(tape), b.Q.Rows, b.Cols())
+}
+
+// EntryError is the error of a tape in which query token t of query i chose token u of document j, which has not as many.
+func EntryError(b *layout.Batch, i, t, j int, u int32) error {
+	return fmt.Errorf("maxsim: argmax %d of query %d, token %d is no token of document %d, expected -1 to %d",
+		u, i, t, j, b.D.Tokens(j)-1)
 }
 
 // resize returns s with n elements of any value, in the same memory if they fit.

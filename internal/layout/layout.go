@@ -108,6 +108,14 @@ func (b *Batch) Cols() int {
 // Doc returns the document in column k of query i.
 func (b *Batch) Doc(i, k int) int { return i*b.Group + k }
 
+// Queries returns the queries [first, last) that document j meets, and its column k in their rows of scores.
+func (b *Batch) Queries(j int) (first, last, k int) {
+	if b.Group == 0 {
+		return 0, b.Q.Len(), j
+	}
+	return j / b.Group, j/b.Group + 1, j % b.Group
+}
+
 // TapeLen returns the number of entries of the argmax tape: one for every query row and column, capacity rows included.
 func (b *Batch) TapeLen() int { return b.Q.Rows * b.Cols() }
 
