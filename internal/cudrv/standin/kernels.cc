@@ -57,16 +57,20 @@ template <class T> struct Rows {
 	const char *base;
 	int64_t pitch, dim;
 	const int *map;
-	string format;
+	char format;  // the first letter: user, tf32, bf16, f16, split
 	T get(int64_t r, int64_t k) const {
 		if (map) r = map[r];
-		if (format == "user") return ((const T *)base)[r * pitch + k];
-		if (format == "tf32") return ((const float *)base)[r * pitch + k];
+		if (format == 'u') return ((const T *)base)[r * pitch + k];
+		if (format == 't') return ((const float *)base)[r * pitch + k];
 		const uint16_t *row = (const uint16_t *)base + r * pitch;
-		if (format == "bf16") return bits((uint32_t)row[k] << 16);
-		if (format == "f16") { _Float16 h; memcpy(&h, row + k, 2); return (float)h; }
-		const uint16_t *o = row + k / 32 * 64 + k % 32;  // split
+		if (format == 'b') return bits((uint32_t)row[k] << 16);
+		if (format == 'f') { _Float16 h; memcpy(&h, row + k, 2); return (float)h; }
+		const uint16_t *o = row + k / 32 * 64 + k % 32;
 		return bits((uint32_t)o[0] << 16 | o[32]);
+	}
+	// Row r as numbers, computed once for many products.
+	void row(int64_t r, std::vector<T> &out) const {
+		for (int64_t k = 0; k < dim; k++) out[k] = get(r, k);
 	}
 };
 
@@ -87,7 +91,7 @@ template <class T> Rows<T> rows(uint64_t at, uint64_t map, int64_t total, int64_
 		for (int64_t r = 0; r < total; r++) last = std::max<int64_t>(last, m ? m[r] : r);
 	int64_t size = element<T>(format);
 	const char *base = (const char *)mem<uint8_t>(at, (last + 1) * ld * size, what);
-	return {base, ld, dim, format == "user" ? m : nullptr, format};
+	return {base, ld, dim, format == "user" ? m : nullptr, format[0]};
 }
 
 // cu_seqlens of one side, checked.
@@ -186,12 +190,15 @@ template <class T> void forward(const Launch &l, const ForwardParams &p, const s
 	Index argmax{};
 	if (p.argmax) argmax = index(p.argmax, winners(p), p.argbytes, "argmax");
 	expect(has(l, "exact") || has(l, p.argmax ? "_arg_" : "_max_"), "forward: kernel and argmax do not fit");
-	std::vector<T> drow(p.dim);
+	std::vector<T> qrow(p.dim), document;
 	for (int64_t j = 0; j < p.bd; j++) {
 		Meets m = meets(p, cuq, j);
 		bool doc = false;
 		for (int64_t r = cud[j]; dflag && r < cud[j + 1]; r++) doc = doc || dflag[r];
 		if (cud[j] == cud[j + 1]) continue;
+		document.assign((cud[j + 1] - cud[j]) * p.dim, 0);
+		for (int64_t r = cud[j], n = 0; r < cud[j + 1]; r++)
+			for (int64_t k = 0; k < p.dim; k++) document[n++] = d.get(r, k);
 		for (int64_t x = m.lo; x < m.hi; x += MAXSIM_SLAB) {
 			bool mine = !qflag || doc;
 			for (int64_t a = 0; qflag && a < MAXSIM_SLAB; a++) mine = mine || qflag[x + a];
@@ -201,9 +208,11 @@ template <class T> void forward(const Launch &l, const ForwardParams &p, const s
 				bool valid = !qmap || qmap[x + a] >= 0;
 				T best = -std::numeric_limits<T>::infinity();
 				int64_t at = 0;
+				if (valid) q.row(x + a, qrow);
 				for (int64_t r = cud[j]; valid && r < cud[j + 1]; r++) {
+					const T *drow = &document[(r - cud[j]) * p.dim];
 					T s = 0;
-					for (int64_t k = 0; k < p.dim; k++) s = std::fma(q.get(x + a, k), d.get(r, k), s);
+					for (int64_t k = 0; k < p.dim; k++) s = std::fma(qrow[k], drow[k], s);
 					if (!(std::isnan(best)) && (s > best || std::isnan(s))) best = s, at = r - cud[j];
 				}
 				t[a] = valid ? best : 0;
