@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var errNoResults = errors.New("no results, run bench/run.sh")
+
+// cell prints a number, or a dash where there is none.
+func cell(format string, v float64, ok bool) string {
+	if !ok {
+		return "–"
+	}
+	return fmt.Sprintf(format, v)
+}
+
+// openBLAS returns the best arrangement of OpenBLAS in a row that compares all of them: its rate, and how many times
+// longer it takes.
+func openBLAS(r row) (rate, times float64, ok bool) {
+	for unit, v := range r.metrics {
+		if name, is := strings.CutPrefix(unit, "GFLOP/s-"); is && v > rate {
+			rate, times, ok = v, r.metrics["x-"+name], true
+		}
+	}
+	return rate, times, ok
+}
+
+// cpuShort is the README's table: a few shapes, AVX-512, against OpenBLAS at its best arrangement and built-in ops.
+func cpuShort(all *results) (string, error) {
+	rows := all.find("OpenBLAS", "provider", "cpu-avx512")
+	if len(rows) == 0 {
+		return "", errNoResults
+	}
+	var out strings.Builder
+	out.WriteString("| queries × tokens, documents × tokens | GFLOP/s, one core | of FMA peak | OpenBLAS, best arrangement | faster |\n|---|---|---|---|---|\n")
+	for _, r := range rows {
+		rate, times, ok := openBLAS(r)
+		fmt.Fprintf(&out, "| %s | %.0f | %.0f %% | %s | %s |\n", r.shape(), r.metrics["GFLOP/s"], r.metrics["%peak"],
+			cell("%.0f", rate, ok), cell("%.2f×", times, ok))
+	}
+	fmt.Fprintf(&out, "\n%s\n", provenance(rows[0]))
+	return out.String(), nil
+}
+
+// cpuTable shows every path on every shape.
+func cpuTable(all *results) (string, error) {
+	rows := all.find("Forward", "provider", "cpu-avx512")
+	if len(rows) == 0 {
+		return "", errNoResults
+	}
+	var out strings.Builder
+	out.WriteString("| forward with argmax, float32, one core | AVX-512 GFLOP/s (of its peak) | AVX2 (of its peak) | portable Go | built-ins, gonum | float64 AVX-512 |\n|---|---|---|---|---|---|\n")
+	for _, r := range rows {
+		avx2, ok2 := all.one("Forward", r, "provider", "cpu-avx2")
+		generic, okG := all.one("Forward", r, "provider", "cpu-generic")
+		composed, okC := all.one("Forward", r, "provider", "composed")
+		f64, ok64 := all.one("ForwardFloat64", r, "provider", "cpu-avx512")
+		fmt.Fprintf(&out, "| %s | %.0f (%.0f %%) | %s (%s) | %s | %s | %s (%s) |\n", r.shape(), r.metrics["GFLOP/s"], r.metrics["%peak"],
+			cell("%.0f", avx2.metrics["GFLOP/s"], ok2), cell("%.0f %%", avx2.metrics["%peak"], ok2),
+			cell("%.1f", generic.metrics["GFLOP/s"], okG), cell("%.1f", composed.metrics["GFLOP/s"], okC),
+			cell("%.0f", f64.metrics["GFLOP/s"], ok64), cell("%.0f %%", f64.metrics["%peak"], ok64))
+	}
+	fmt.Fprintf(&out, "\n%s\n", provenance(rows[0]))
+	return out.String(), nil
+}
+
+// backwardTable shows the backward pass as a share of the forward pass.
+func backwardTable(all *results) (string, error) {
+	rows := all.find("Backward", "provider", "cpu-avx512")
+	if len(rows) == 0 {
+		return "", errNoResults
+	}
+	var out strings.Builder
+	out.WriteString("| backward, both gradients, float32 | ms | of forward |\n|---|---|---|\n")
+	for _, r := range rows {
+		fmt.Fprintf(&out, "| %s | %.2f | %.1f %% |\n", r.shape(), r.metrics["cpu-ns/op"]/1e6, r.metrics["%forward"])
+	}
+	fmt.Fprintf(&out, "\n%s\n", provenance(rows[0]))
+	return out.String(), nil
+}
+
+// stepTable compares whole training steps.
+func stepTable(all *results) (string, error) {
+	rows := all.find("Step", "provider", "cpu-avx512")
+	if len(rows) == 0 {
+		return "", errNoResults
+	}
+	var out strings.Builder
+	out.WriteString("| forward and backward in a Gorgonia graph, one core | ms | built-ins, gonum BLAS | built-ins, OpenBLAS |\n|---|---|---|---|\n")
+	for _, r := range rows {
+		gonum, okG := r.metrics["x-gonum"]
+		open, okO := r.metrics["x-openblas"]
+		fmt.Fprintf(&out, "| %s | %.1f | %s | %s |\n", r.shape(), r.metrics["ms-step"], cell("%.0f× longer", gonum, okG), cell("%.0f× longer", open, okO))
+	}
+	fmt.Fprintf(&out, "\n%s\n", provenance(rows[0]))
+	return out.String(), nil
+}
+
+// memoryTable shows bytes.
+func memoryTable(all *results) (string, error) {
+	find := func(what string) (row, error) {
+		rows := all.find("Memory", "what", what)
+		if len(rows) == 0 {
+			return row{}, errNoResults
+		}
+		return rows[0], nil
+	}
+	engine, err := find("engine")
+	if err != nil {
+		return "", err
+	}
+	fused, err := find("tapemachine")
+	if err != nil {
+		return "", err
+	}
+	composed, err := find("composed")
+	if err != nil {
+		return "", err
+	}
+	const mib = 1 << 20
+	var out strings.Builder
+	out.WriteString("| 128 × 32 against 128 × 300, dim 128, float32 | MiB |\n|---|---|\n")
+	fmt.Fprintf(&out, "| one engine call, forward and backward, beyond inputs, gradients and scores | %.1f (%.1f bytes per query token and document) |\n",
+		engine.metrics["extra-B"]/mib, engine.metrics["B/(i,j,t)"])
+	fmt.Fprintf(&out, "| steady-state peak of a TapeMachine step, inputs included | %.0f |\n", fused.metrics["peak-B"]/mib)
+	fmt.Fprintf(&out, "| the same graph from built-in ops | %.0f |\n", composed.metrics["peak-B"]/mib)
+	fmt.Fprintf(&out, "\n%s\n", provenance(engine))
+	return out.String(), nil
+}
