@@ -4,8 +4,8 @@ import "fmt"
 
 // String prints every field but the masks, which are inputs of the graph.
 func (c Config) String() string {
-	return fmt.Sprintf("mean=%t frozenQueries=%t frozenDocs=%t precision=%v device=%v profile=%p",
-		c.Mean, c.FrozenQueries, c.FrozenDocs, c.Precision, c.Device, c.Profile)
+	return fmt.Sprintf("mean=%t frozenQueries=%t frozenDocs=%t precision=%v device=%v resident=%v profile=%p",
+		c.Mean, c.FrozenQueries, c.FrozenDocs, c.Precision, c.Device, c.ResidentDocs, c.Profile)
 }
 
 // check reports fields that contradict each other or the device.

@@ -267,6 +267,44 @@ func TestBackpropagateFromAGradientNode(t *testing.T) {
 	closedForm(t, p, outputs[float64]{dq: elements[float64](grads[0].Value()), dd: elements[float64](grads[1].Value())}, new(tally))
 }
 
+func TestColumnMajorInputs(t *testing.T) {
+	c := contractCase()
+	p := newGradProblem(t, c)
+	for _, machine := range machines {
+		t.Run(machine, func(t *testing.T) {
+			v := inputsOf[float64](c, p, machine)
+			v.q, v.d, v.maskQ, v.maskD = columnMajor(t, v.q), columnMajor(t, v.d), columnMajor(t, v.maskQ), columnMajor(t, v.maskD)
+			prog, err := compile[float64](machine, c.setting, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer prog.close()
+			got, err := prog.step(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkProblem(t, p, got)
+		})
+	}
+}
+
+// columnMajor is the same tensor in Fortran's order.
+func columnMajor(t *testing.T, x *tensor.Dense) *tensor.Dense {
+	t.Helper()
+	out := tensor.New(tensor.WithShape(x.Shape()...), tensor.Of(x.Dtype()), tensor.AsFortran(nil))
+	it := x.Iterator()
+	for _, err := it.Start(); err == nil; _, err = it.Next() {
+		v, err := x.At(it.Coord()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := out.SetAt(v, it.Coord()...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
 // Scores that are used transposed get their gradient as a transposed view.
 func TestUpstreamGradientOfATransposedView(t *testing.T) {
 	c := contractCase()

@@ -115,11 +115,19 @@ func deviceError(err error) error {
 }
 
 // engineOf returns the engine of a Config for the element type T.
-func engineOf[T layout.Float](cfg Config) layout.Engine[T] {
+func engineOf[T layout.Float](cfg Config) (layout.Engine[T], error) {
 	if cfg.Device == nil {
-		return cpu.New[T]()
+		return cpu.New[T](), nil
 	}
-	return cuda.NewEngine[T](cfg.Device.cuda, cuda.Precision(cfg.Precision))
+	engine := cuda.NewEngine[T](cfg.Device.cuda, cuda.Precision(cfg.Precision))
+	if cfg.ResidentDocs == nil {
+		return engine, nil
+	}
+	resident, err := engine.With(cfg.ResidentDocs.docs)
+	if err != nil {
+		return nil, deviceError(err)
+	}
+	return resident, nil
 }
 
 // alloc returns n elements of unspecified content for a result: on a GPU, memory that is copied to without a detour.

@@ -292,7 +292,7 @@ func elements[T any](v gorgonia.Value) []T {
 		return nil
 	}
 	if t, ok := v.(*tensor.Dense); ok && (t.RequiresIterator() || t.DataOrder().IsColMajor()) {
-		v = t.Materialize().(*tensor.Dense)
+		return inOrder[T](t)
 	}
 	switch data := v.Data().(type) {
 	case []T:
@@ -304,6 +304,25 @@ func elements[T any](v gorgonia.Value) []T {
 		return []T{data}
 	}
 	panic(fmt.Sprintf("a %T where %T is expected", v.Data(), []T(nil)))
+}
+
+// inOrder reads a tensor in row-major order, whatever its order in memory.
+func inOrder[T any](x *tensor.Dense) []T {
+	shape := x.Shape()
+	out := make([]T, shape.TotalSize())
+	index := make([]int, len(shape))
+	for at := range out {
+		rest := at
+		for axis := len(shape) - 1; axis >= 0; axis-- {
+			index[axis], rest = rest%shape[axis], rest/shape[axis]
+		}
+		v, err := x.At(index...)
+		if err != nil {
+			panic(err)
+		}
+		out[at] = v.(T)
+	}
+	return out
 }
 
 // scalar reads a float scalar, 0 for no value.

@@ -49,6 +49,9 @@ type Config struct {
 	// Device runs the node; nil is the CPU.
 	Device *Device
 
+	// ResidentDocs stand for the values of d: the node uploads no documents. See [Device.KeepDocs].
+	ResidentDocs *ResidentDocs
+
 	// Profile, if set, adds up the time that the node's passes take.
 	Profile *Profile
 }

@@ -27,7 +27,10 @@ func BenchmarkMemory(b *testing.B) {
 		var extra uint64
 		for b.Loop() {
 			extra = max(extra, allocated(func() {
-				engine := engineOf[float32](Config{})
+				engine, err := engineOf[float32](Config{})
+				if err != nil {
+					b.Fatal(err)
+				}
 				tape, err := engine.Forward(batch, qs, ds, scores, true)
 				if err != nil {
 					b.Fatal(err)

@@ -77,10 +77,14 @@ func forward[T layout.Float](o *tapeOp, in []gorgonia.Value) (*tape, error) {
 	if err != nil {
 		return nil, err
 	}
+	engine, err := engineOf[T](o.cfg)
+	if err != nil {
+		return nil, err
+	}
 	defer o.cfg.Profile.forward()()
 	shape := o.scoresShape(p.shapes)
 	scores := alloc[T](o.cfg, shape.TotalSize())
-	recorded, err := engineOf[T](o.cfg).Forward(&p.batch, p.q, p.d, scores, o.record.Load())
+	recorded, err := engine.Forward(&p.batch, p.q, p.d, scores, o.record.Load())
 	if err != nil {
 		return nil, deviceError(err)
 	}

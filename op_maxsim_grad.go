@@ -120,8 +120,8 @@ func bindBackward[T layout.Float](s spec, in []gorgonia.Value) (r backwardRun[T]
 		r.ds = slices.Clone(r.ds)
 		divideByValid(&r.batch, r.ds)
 	}
-	r.engine = engineOf[T](s.cfg)
-	return r, nil
+	r.engine, err = engineOf[T](s.cfg)
+	return r, err
 }
 
 var _ gorgonia.SDOp = (*gradOp)(nil)

@@ -88,7 +88,10 @@ func (s spec) checkNodes(nodes gorgonia.Nodes) error {
 	if err := s.checkShapes(shapes); err != nil {
 		return err
 	}
-	return s.cfg.check()
+	if err := s.cfg.check(); err != nil {
+		return err
+	}
+	return s.cfg.checkResident(shapes[1], dtypes[1])
 }
 
 // checkDtypes checks the element types of the inputs.

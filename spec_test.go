@@ -17,7 +17,7 @@ func TestConfigFieldsChangeTheHash(t *testing.T) {
 	mask := gorgonia.NewMatrix(g, tensor.Bool, gorgonia.WithShape(2, 3), gorgonia.WithName("mask"))
 	other := map[string]any{
 		"QueryMask": mask, "DocMask": mask, "Mean": true, "FrozenQueries": true, "FrozenDocs": true,
-		"Precision": BF16, "Device": &Device{new(cuda.Device)}, "Profile": &Profile{},
+		"Precision": BF16, "Device": &Device{new(cuda.Device)}, "ResidentDocs": &ResidentDocs{}, "Profile": &Profile{},
 	}
 	hashes := func(s spec) []uint32 {
 		return []uint32{(&tapeOp{spec: s}).Hashcode(), (&scoresOp{spec: s}).Hashcode(), (&gradOp{spec: s}).Hashcode(),
