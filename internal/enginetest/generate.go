@@ -75,6 +75,13 @@ func integers(limit int) values {
 
 func normal(rng *rand.Rand) float64 { return rng.NormFloat64() }
 
+func normalOrNaN(rng *rand.Rand) float64 {
+	if rng.IntN(100) == 0 {
+		return math.NaN()
+	}
+	return rng.NormFloat64()
+}
+
 // between draws integers in [lo, hi].
 func between(lo, hi int) values {
 	return func(rng *rand.Rand) float64 { return float64(lo + rng.IntN(hi-lo+1)) }

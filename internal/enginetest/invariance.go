@@ -37,6 +37,11 @@ func invarianceChecks[T layout.Float](e Engine[T]) []check {
 	for _, p := range floatProblems[T]() {
 		list = append(list, check{p.name, func() error { return invariant(e, p) }})
 	}
+	// Beside a NaN the argmax may be any valid token, but it is the same one everywhere.
+	for group, pat := range []pattern{holes, packed, left} {
+		p := newProblem[T](1900+group, shape{3, 9, 4, 41, 6}, group, pat, pat, normal, normalOrNaN, normal)
+		list = append(list, check{"NaN," + p.name, func() error { return invariant(e, p) }})
+	}
 	return list
 }
 

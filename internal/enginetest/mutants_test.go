@@ -18,6 +18,7 @@ const (
 	queryMaskIgnored      flaw = "masked query tokens take part"
 	nanIgnored            flaw = "the maximum ignores NaN"
 	nanFirstOnly          flaw = "NaN counts only as the first token"
+	nanByBatch            flaw = "the argmax beside a NaN depends on the batch"
 	emptyMinusInf         flaw = "an empty document scores -Inf"
 	emptyArgmaxZero       flaw = "an empty document has argmax 0"
 	minusInfIsEmpty       flaw = "a score of -Inf is taken for an empty document"
@@ -59,7 +60,7 @@ const (
 // caughtBy names, for each flaw, a check that must find it.
 var caughtBy = map[flaw]string{
 	lastOnTies: "Exact/ties", zerosDiffer: "Special/-0", documentMaskIgnored: "Exact/", queryMaskIgnored: "Exact/",
-	nanIgnored: "Special/", nanFirstOnly: "Special/", emptyMinusInf: "Cases/empty", emptyArgmaxZero: "Cases/empty",
+	nanIgnored: "Special/", nanFirstOnly: "Special/", nanByBatch: "Invariance/NaN", emptyMinusInf: "Cases/empty", emptyArgmaxZero: "Cases/empty",
 	minusInfIsEmpty: "Special/document of -Inf", minusInfNoWinner: "Special/document of -Inf", startsAtZero: "Exact/negative",
 	sentinel: "Cases/sims_below_sentinel", splitOnTies: "Exact/ties", everyTie: "Exact/ties", negativeUpstreamLost: "Exact/",
 	nanUpstreamLost: "Special/upstream gradient is NaN", oneHot: "Special/", lastScoreUnwritten: "Exact/", dqAccumulates: "Exact/", ddUnwritten: "Exact/", inputChanged: "Exact/",

@@ -193,6 +193,8 @@ func (e plain[T]) match(b *layout.Batch, q, d []T, j int, docs []int) (int, T) {
 				u, best = v, T(math.Inf(-1))
 			}
 		case nan && e.flaw == nanFirstOnly:
+		case nan && e.flaw == nanByBatch && b.D.Len()%2 == 0:
+			return docs[0], sim
 		case nan:
 			return v, sim
 		}
