@@ -79,11 +79,12 @@ func (e *Engine[T]) Backward(b *layout.Batch, q, d []T, tape layout.Tape, ds, dq
 		case t.held.gone():
 			return e.again(p, q, d, gradients)
 		}
-		return gradients(t)
+		if err := gradients(t); err != nil {
+			return err
+		}
+		t.consumed(dq != nil, dd != nil) // nobody else can be using the tape now
+		return nil
 	})
-	if host == nil && err == nil {
-		t.consumed(dq != nil, dd != nil)
-	}
 	runtime.KeepAlive(tape) // so does that of the tape
 	runtime.KeepAlive(e)
 	return err

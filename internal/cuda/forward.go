@@ -108,24 +108,50 @@ func (f *pass[T]) run(resident *Resident, q, d []T) (err error) {
 	return f.inPortions(d)
 }
 
-// inPortions uploads, packs and computes the documents portion by portion.
+// inPortions uploads, packs and computes the documents portion by portion. Where the packed rows are all that is needed
+// afterwards, the user's rows of two portions are on the device at a time.
 func (f *pass[T]) inPortions(d []T) error {
-	if err := f.reserveRaw(&f.t.d); err != nil {
+	dev, rowBytes := f.device, f.dim*sizeOf[T]()
+	list := f.portions(rowBytes, dev.portionBytes)
+	if err := f.locate(list); err != nil {
+		return err
+	}
+	var slots [2]address
+	inTurns := f.storage.ofPacked && len(list) > len(slots)
+	if inTurns {
+		for n := range slots {
+			var err error
+			if slots[n], err = f.call.alloc(int64(f.mostRows(list)) * rowBytes); err != nil {
+				return err
+			}
+		}
+	} else if err := f.reserveRaw(&f.t.d); err != nil {
 		return err
 	}
 	if err := f.reservePacked(&f.t.d); err != nil {
 		return err
 	}
-	list := f.portions(f.dim*sizeOf[T](), f.device.portionBytes)
-	if err := f.locate(list); err != nil {
-		return err
-	}
-	for _, c := range list {
-		if err := f.load(&f.t.d, d, f.b.D.Cu[c.j0], f.b.D.Cu[c.j1]); err != nil {
+	for n, c := range list {
+		lo, hi := f.b.D.Cu[c.j0], f.b.D.Cu[c.j1]
+		packed := dev.ready[n%len(slots)]
+		if inTurns {
+			f.t.d.raw = slots[n%len(slots)] - address(int64(lo)*rowBytes) // where row 0 would be
+			if n >= len(slots) {
+				if err := dev.in.wait(packed); err != nil {
+					return err
+				}
+			}
+		}
+		if err := f.load(&f.t.d, d, lo, hi); err != nil {
 			return err
 		}
 		if err := f.pack(&f.t.d, int64(f.d.cu[c.j0]), int64(f.d.cu[c.j1])); err != nil {
 			return err
+		}
+		if inTurns {
+			if err := dev.work.record(packed); err != nil {
+				return err
+			}
 		}
 		if err := f.product(c); err != nil {
 			return err

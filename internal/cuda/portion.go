@@ -40,6 +40,15 @@ func (p *problem) portions(rowBytes, portionBytes int64) []portion {
 	return list
 }
 
+// mostRows returns the user's rows of the largest portion.
+func (p *problem) mostRows(list []portion) int {
+	most := 0
+	for _, c := range list {
+		most = max(most, p.b.D.Cu[c.j1]-p.b.D.Cu[c.j0])
+	}
+	return most
+}
+
 // firstWinner returns the index of a portion's first winner; its winners follow one another.
 func (p *problem) firstWinner(c portion) int64 {
 	if p.group > 0 {

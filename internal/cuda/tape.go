@@ -64,7 +64,7 @@ func (t *Tape) Expect(n int) {
 // Release gives the device memory back now. The tape must not be in use by a call under way.
 func (t *Tape) Release() { t.held.release() }
 
-// consumed counts what a call has taken from the tape.
+// consumed counts what a call has taken from the tape. The call still has the device for itself.
 func (t *Tape) consumed(taken ...bool) {
 	h := t.held
 	h.mu.Lock()
@@ -110,14 +110,17 @@ func (t *Tape) Argmax() ([]int32, error) {
 		if t.held.gone() {
 			return errGone
 		}
-		return t.fetch(host)
+		if err := t.fetch(host); err != nil {
+			return err
+		}
+		t.consumed(true)
+		return nil
 	})
+	runtime.KeepAlive(t)
 	if err != nil {
 		return nil, err
 	}
 	t.host = host
-	t.consumed(true)
-	runtime.KeepAlive(t)
 	return host, nil
 }
 

@@ -86,12 +86,16 @@ template <class T> int64_t element(const string &format) { return format == "use
 template <class T> Rows<T> rows(uint64_t at, uint64_t map, int64_t total, int64_t ld, int64_t dim, const string &format, const char *what) {
 	expect(ld == width(format, dim), string(what) + ": pitch " + std::to_string(ld) + " for " + format + " rows of dim " + std::to_string(dim));
 	const int *m = map ? mem<int>(map, total, what) : nullptr;
-	int64_t last = format == "user" ? -1 : total - 1;
-	if (format == "user")
-		for (int64_t r = 0; r < total; r++) last = std::max<int64_t>(last, m ? m[r] : r);
-	int64_t size = element<T>(format);
-	const char *base = (const char *)mem<uint8_t>(at, (last + 1) * ld * size, what);
-	return {base, ld, dim, format == "user" ? m : nullptr, format[0]};
+	if (format != "user") m = nullptr;
+	int64_t first = INT64_MAX, last = -1;
+	for (int64_t r = 0; r < total; r++) {
+		int64_t from = m ? m[r] : r;
+		if (from >= 0) first = std::min(first, from), last = std::max(last, from);
+	}
+	int64_t row = ld * element<T>(format);
+	if (last >= 0) mem<uint8_t>(at + first * row, (last - first + 1) * row, what);
+	const char *base = (const char *)at;
+	return {base, ld, dim, m, format[0]};
 }
 
 // cu_seqlens of one side, checked.
