@@ -74,6 +74,7 @@ func runCase[T layout.Float](t *testing.T, c *casefile.Case, e engine, machine s
 func checkCase[T layout.Float](t *testing.T, c *casefile.Case, e engine, machine string) error {
 	s := setting{layout: c.Layout, group: c.Options.Candidates, loss: lossOf[T](c.Options.Loss)}
 	s.cfg.Device = e.use(t)
+	s.cpu = s.cfg.Device == nil
 	for _, step := range c.Steps {
 		s.grads = s.grads || step.Upstream != nil
 		s.mean = s.mean || step.Expect.MeanScores != nil

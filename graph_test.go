@@ -3,7 +3,10 @@ package maxsim_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"gorgonia.org/gorgonia"
@@ -21,10 +24,11 @@ type engine struct {
 	use  func(t *testing.T) *maxsim.Device // makes it current for one test; nil is the CPU
 }
 
-// deviceEngines are the engines of devices beside the CPU; files with build tags add to it.
-var deviceEngines []engine
+// openCUDA opens the first GPU for all tests.
+var openCUDA = sync.OnceValues(func() (*maxsim.Device, error) { return maxsim.OpenCUDA(0) })
 
-// engines lists the CPU kernels that this machine can run, then the devices.
+// engines lists the CPU kernels that this machine can run, then its GPU if there is one. A GPU that the environment
+// variable MAXSIM_DEVICE asks for is listed in any case, so that its absence is a failure.
 func engines() []engine {
 	var list []engine
 	for _, path := range []string{"avx512", "avx2", "generic"} {
@@ -36,17 +40,30 @@ func engines() []engine {
 			return nil
 		}})
 	}
-	return append(list, deviceEngines...)
+	if _, err := openCUDA(); err != nil && !strings.HasPrefix(os.Getenv(maxsim.DeviceVariable), "cuda") {
+		return list
+	}
+	return append(list, engine{"cuda", func(t *testing.T) *maxsim.Device {
+		device, err := openCUDA()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return device
+	}})
 }
+
+// testDevice is where all tests but TestCases run: the CPU, or what the environment variable MAXSIM_DEVICE names.
+var testDevice = sync.OnceValues(func() (*maxsim.Device, error) { return maxsim.OpenDevice("") })
 
 // machines are Gorgonia's two ways of running a graph.
 var machines = []string{"TapeMachine", "LispMachine"}
 
 // setting is everything constant about a graph with one MaxSim node.
 type setting struct {
-	layout string // of package casefile
-	group  int    // of the candidates layout
-	cfg    maxsim.Config
+	layout string        // of package casefile
+	group  int           // of the candidates layout
+	cfg    maxsim.Config // on testDevice, unless cpu or Device say otherwise
+	cpu    bool
 	mean   bool // a second node scores the same tokens with Config.Mean
 	grads  bool
 	loss   lossFunc // nil: Σ scores·upstream
@@ -81,6 +98,11 @@ func newGraph(s setting, v values) (*graph, error) {
 	}
 	s.cfg.QueryMask, s.cfg.DocMask = g.maskQ, g.maskD
 	var err error
+	if s.cfg.Device == nil && !s.cpu {
+		if s.cfg.Device, err = testDevice(); err != nil {
+			return nil, err
+		}
+	}
 	if g.scores, err = g.maxSim(s); err != nil {
 		return nil, err
 	}
