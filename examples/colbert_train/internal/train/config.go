@@ -28,17 +28,17 @@ type Config struct {
 // Default returns the settings that the README reports; they were chosen on dev queries.
 func Default() Config {
 	return Config{
-		Model:        model.Config{Hidden: 128, Dim: 128, QueryTokens: 32, DocTokens: 32},
+		Model:        model.Config{Hidden: 128, Dim: 128, QueryTokens: 40, DocTokens: 24},
 		Seed:         1,
-		Steps:        3000,
+		Steps:        4000,
 		Batch:        64,
-		LearningRate: 0.003,
+		LearningRate: 0.006,
 		Warmup:       50,
 		Temperature:  1.0 / 60,
-		Dropout:      0.3,
+		Dropout:      0.2,
 		ClipNorm:     1,
 		MinTexts:     2,
-		EvalEvery:    300,
+		EvalEvery:    400,
 	}
 }
 
