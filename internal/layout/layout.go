@@ -66,7 +66,8 @@ func Packed(rows int, cu []int) Seqs {
 	return s
 }
 
-// Masked returns s with only the rows valid that valid reports, whatever the pattern: holes, left padding.
+// Masked returns s with only the rows valid that valid reports, whatever the pattern: holes, left padding. It may ask for
+// a row more than once.
 func (s Seqs) Masked(valid func(row int) bool) Seqs {
 	n := s.Len()
 	out := Seqs{Rows: s.Rows, Cu: s.Cu, Runs: make([]Span, 0, n), First: make([]int, n+1)}
