@@ -37,7 +37,7 @@ func New(w io.Writer, bar bool, total, done int) *Display {
 		d.bar = progressbar.NewOptions(total-done,
 			progressbar.OptionSetWriter(w),
 			progressbar.OptionSetTheme(progressbar.ThemeASCII),
-			progressbar.OptionSetWidth(20),
+			progressbar.OptionSetWidth(12),
 			progressbar.OptionSetPredictTime(true),
 			progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionShowDescriptionAtLineEnd(),
@@ -55,30 +55,42 @@ func (d *Display) Step(r train.Record) error {
 	if r.DevMRR10 > 0 {
 		d.dev = r.DevMRR10
 	}
-	status := fmt.Sprintf("step %d/%d  loss %.3f  accuracy %.3f  lr %.2g  %.0f tokens/s", r.Step, d.total,
-		d.loss.mean, d.accuracy.mean, r.LearningRate, d.tokens.mean/d.seconds.mean)
-	if d.dev > 0 {
-		status += fmt.Sprintf("  dev MRR@10 %.3f", d.dev)
-	}
 	if d.bar != nil {
-		d.bar.Describe(status)
-		if err := d.bar.Add(1); err != nil {
-			return err
-		}
-		if r.Step == d.total {
-			_, err := fmt.Fprintln(d.w)
-			return err
-		}
-		return nil
+		return d.showBar(r)
 	}
 	if every := max(1, d.total/plainLines); r.Step%every != 0 && r.Step != d.total {
 		return nil
 	}
+	line := fmt.Sprintf("step %d/%d  loss %.3f  accuracy %.3f  lr %.2g  %.0f tokens/s", r.Step, d.total,
+		d.loss.mean, d.accuracy.mean, r.LearningRate, d.speed())
+	if d.dev > 0 {
+		line += fmt.Sprintf("  dev MRR@10 %.3f", d.dev)
+	}
 	perStep := time.Since(d.started) / time.Duration(r.Step-d.done)
 	left := (perStep * time.Duration(d.total-r.Step)).Round(time.Second)
-	_, err := fmt.Fprintf(d.w, "%s  ETA %v\n", status, left)
+	_, err := fmt.Fprintf(d.w, "%s  ETA %v\n", line, left)
 	return err
 }
+
+// showBar moves the bar; its text is short, for it has to fit on one line.
+func (d *Display) showBar(r train.Record) error {
+	status := fmt.Sprintf("loss %.2f acc %.2f lr %.1e %.0fk tok/s", d.loss.mean, d.accuracy.mean, r.LearningRate, d.speed()/1000)
+	if d.dev > 0 {
+		status += fmt.Sprintf(" dev %.3f", d.dev)
+	}
+	d.bar.Describe(status)
+	if err := d.bar.Add(1); err != nil {
+		return err
+	}
+	if r.Step < d.total {
+		return nil
+	}
+	_, err := fmt.Fprintln(d.w)
+	return err
+}
+
+// speed returns tokens per second.
+func (d *Display) speed() float64 { return d.tokens.mean / d.seconds.mean }
 
 // smoothed is an exponential moving average that starts at its first value.
 type smoothed struct {

@@ -43,7 +43,7 @@ func TestPlainLines(t *testing.T) {
 
 func TestBar(t *testing.T) {
 	out := steps(t, true, 200, 100)
-	for _, want := range []string{"100%", "step 200/200", "loss 2.000"} {
+	for _, want := range []string{"100%", "loss 2.00 acc 0.50 lr 3.0e-03 10k tok/s"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in the bar:\n%q", want, out)
 		}
