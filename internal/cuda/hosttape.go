@@ -43,14 +43,8 @@ func (e *Engine[T]) fromHost(p *problem, q, d []T, argmax []int32, wantQ, wantD 
 // operandSide brings the layout of a side to the device, and with wanted what the gradient kernels read of its rows.
 func (e *Engine[T]) operandSide(l *loader[T], r *rows, user []T, wanted bool) (side, error) {
 	s, err := l.arrange(r)
-	switch {
-	case err != nil || !wanted:
-	case l.storage.ofPacked:
-		err = l.place(&s, user)
-	default:
-		if err = l.reserveRaw(&s); err == nil {
-			err = l.load(&s, user, 0, r.matrix)
-		}
+	if err == nil && wanted {
+		err = l.place(&s, user, l.storage.ofPacked)
 	}
 	return s, err
 }

@@ -61,7 +61,7 @@ func keep[T layout.Float](r *Resident, compacted *rows, d []T) (err error) {
 	if r.side, err = l.arrange(compacted); err != nil {
 		return err
 	}
-	if err := l.place(&r.side, d); err != nil {
+	if err := l.place(&r.side, d, true); err != nil {
 		return err
 	}
 	var flagged [1]uint32

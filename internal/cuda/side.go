@@ -77,10 +77,9 @@ func (l *loader[T]) reservePacked(s *side) (err error) {
 	return err
 }
 
-// load queues the upload of the user's rows [lo, hi).
-func (l *loader[T]) load(s *side, user []T, lo, hi int) error {
-	rowBytes := address(l.dim * sizeOf[T]())
-	return upload(l.device, s.raw+address(lo)*rowBytes, user[lo*int(l.dim):hi*int(l.dim)])
+// rowsOf returns where the user's rows [lo, hi) go, and their memory.
+func (l *loader[T]) rowsOf(s *side, user []T, lo, hi int) (address, []byte) {
+	return s.raw + address(int64(lo)*l.dim*sizeOf[T]()), bytesOf(user[lo*int(l.dim) : hi*int(l.dim)])
 }
 
 // pack queues the conversion of the compact rows [lo, hi) into the form that the product reads, after all uploads queued
@@ -96,15 +95,24 @@ func (l *loader[T]) pack(s *side, lo, hi int64) error {
 	})
 }
 
-// place brings a whole side to the device and packs it.
-func (l *loader[T]) place(s *side, user []T) error {
+// place brings a whole side to the device; with packed, in the form that the product reads too.
+func (l *loader[T]) place(s *side, user []T, packed bool) error {
 	if err := l.reserveRaw(s); err != nil {
 		return err
 	}
-	if err := l.reservePacked(s); err != nil {
+	if packed {
+		if err := l.reservePacked(s); err != nil {
+			return err
+		}
+	}
+	h := newShipment(l.device)
+	defer h.end()
+	dst, src := l.rowsOf(s, user, 0, s.rows.matrix)
+	h.add(dst, src, false)
+	if err := h.start(); err != nil {
 		return err
 	}
-	if err := l.load(s, user, 0, s.rows.matrix); err != nil {
+	if err := h.arrived(0); err != nil || !packed {
 		return err
 	}
 	return l.pack(s, 0, int64(s.rows.total))

@@ -11,13 +11,15 @@ import (
 // it through page-locked buffers: several workers, each with two buffers in turn, copy one piece by processor while
 // the card copies the pieces before it.
 const (
-	stagePiece   = 1 << 20 // large enough for the bus's full rate, small enough to start the card early
-	stageWorkers = 6       // a core copies 5 to 12 GB/s, the bus 25 to 55
+	defaultPiece   = 512 << 10 // large enough for the bus's full rate, small enough to start the card early
+	defaultWorkers = 12        // a core copies 5 to 12 GB/s, the bus 25 to 55
 )
 
-// stager copies between foreign host memory and the device. One call at a time uses it.
+// stager owns the buffers. One call at a time uses it.
 type stager struct {
 	drv     driver
+	piece   int // bytes of a buffer
+	most    int // workers, if there are as many processors
 	workers []stageWorker
 }
 
@@ -27,27 +29,30 @@ type stageWorker struct {
 	turn  int
 }
 
-// stageSlot is a page-locked buffer of stagePiece bytes.
+// stageSlot is a page-locked buffer.
 type stageSlot struct {
-	memory unsafe.Pointer
+	memory []byte
 	passed mark   // after the last copy that used the buffer
 	busy   bool   // that copy has not been waited for
 	to     []byte // where its content goes then; nil for uploads
 }
 
-func newStager(drv driver) *stager { return &stager{drv: drv} }
+func newStager(drv driver) *stager {
+	return &stager{drv: drv, piece: defaultPiece, most: defaultWorkers}
+}
 
 // prepare makes the buffers, once.
 func (s *stager) prepare() error {
 	if s.workers != nil {
 		return nil
 	}
-	s.workers = make([]stageWorker, min(stageWorkers, runtime.GOMAXPROCS(0)))
+	s.workers = make([]stageWorker, min(s.most, runtime.GOMAXPROCS(0)))
 	for w := range s.workers {
 		for v := range s.workers[w].slots {
 			slot := &s.workers[w].slots[v]
-			var err error
-			if slot.memory, err = s.drv.pin(stagePiece); err == nil {
+			memory, err := s.drv.pin(int64(s.piece))
+			if err == nil {
+				slot.memory = unsafe.Slice((*byte)(memory), s.piece)
 				slot.passed, err = s.drv.newMark()
 			}
 			if err != nil {
@@ -58,61 +63,55 @@ func (s *stager) prepare() error {
 	return nil
 }
 
-// upload queues a copy of src to the device. When it returns src may change; what is queued on q later sees the copy.
+// upload queues a copy of a small src to the device. When it returns src may change; what is queued on q later sees the
+// copy. Large ones go by shipment.
 func (s *stager) upload(q queue, dst address, src []byte) error {
-	return s.each(len(src), false, func(v *stageSlot, lo, hi int) error {
-		if err := v.land(); err != nil {
-			return err
-		}
-		copy(v.bytes(), src[lo:hi])
-		if err := q.upload(dst+address(lo), v.memory, int64(hi-lo)); err != nil {
-			return err
-		}
-		return v.depart(q, nil)
-	})
-}
-
-// download copies from the device into dst after everything queued on q, and returns when dst is complete.
-func (s *stager) download(q queue, dst []byte, src address) error {
-	return s.each(len(dst), true, func(v *stageSlot, lo, hi int) error {
-		if err := v.land(); err != nil {
-			return err
-		}
-		if err := q.download(v.memory, src+address(lo), int64(hi-lo)); err != nil {
-			return err
-		}
-		return v.depart(q, dst[lo:hi])
-	})
-}
-
-// each cuts n bytes into pieces [lo, hi) and deals them to the workers, which run beside each other; with finish, a
-// worker ends when its last copies have landed.
-func (s *stager) each(n int, finish bool, piece func(v *stageSlot, lo, hi int) error) error {
-	if n == 0 {
+	if len(src) == 0 {
 		return nil
 	}
 	if err := s.prepare(); err != nil {
 		return err
 	}
-	workers := min(len(s.workers), (n+stagePiece-1)/stagePiece)
-	failed := make([]error, workers)
-	work := func(w int) {
-		for lo := w * stagePiece; lo < n && failed[w] == nil; lo += workers * stagePiece {
-			failed[w] = piece(s.workers[w].next(), lo, min(lo+stagePiece, n))
-		}
-		if finish || failed[w] != nil {
-			failed[w] = errors.Join(failed[w], s.workers[w].finish())
+	w := &s.workers[0]
+	for lo := 0; lo < len(src); lo += s.piece {
+		if err := w.next().send(q, dst+address(lo), src[lo:min(lo+s.piece, len(src))]); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// download copies from the device into dst after everything queued on q, and returns when dst is complete.
+func (s *stager) download(q queue, dst []byte, src address) error {
+	if len(dst) == 0 {
+		return nil
+	}
+	if err := s.prepare(); err != nil {
+		return err
+	}
+	workers := min(len(s.workers), (len(dst)+s.piece-1)/s.piece)
+	return together(workers, func(w int) error {
+		worker := &s.workers[w]
+		var failed error
+		for lo := w * s.piece; lo < len(dst) && failed == nil; lo += workers * s.piece {
+			failed = worker.next().fetch(q, dst[lo:min(lo+s.piece, len(dst))], src+address(lo))
+		}
+		return errors.Join(failed, worker.finish())
+	})
+}
+
+// together runs work(0) … work(n-1) beside each other and returns when all are done.
+func together(n int, work func(w int) error) error {
+	failed := make([]error, n)
 	var others sync.WaitGroup
-	for w := 1; w < workers; w++ {
+	for w := 1; w < n; w++ {
 		others.Add(1)
 		go func() {
 			defer others.Done()
-			work(w)
+			failed[w] = work(w)
 		}()
 	}
-	work(0)
+	failed[0] = work(0)
 	others.Wait()
 	return errors.Join(failed...)
 }
@@ -127,7 +126,7 @@ func (s *stager) close() error {
 				failed = errors.Join(failed, slot.passed.close())
 			}
 			if slot.memory != nil {
-				failed = errors.Join(failed, s.drv.unpin(slot.memory))
+				failed = errors.Join(failed, s.drv.unpin(unsafe.Pointer(&slot.memory[0])))
 			}
 		}
 	}
@@ -144,15 +143,32 @@ func (w *stageWorker) next() *stageSlot {
 // finish lands both buffers, the older one first.
 func (w *stageWorker) finish() error { return errors.Join(w.next().land(), w.next().land()) }
 
-func (v *stageSlot) bytes() []byte { return unsafe.Slice((*byte)(v.memory), stagePiece) }
-
-// depart notes that a copy which uses the buffer has been queued.
-func (v *stageSlot) depart(q queue, to []byte) error {
-	v.busy, v.to = true, to
+// send queues an upload of src, which is copied before it returns.
+func (v *stageSlot) send(q queue, dst address, src []byte) error {
+	if err := v.land(); err != nil {
+		return err
+	}
+	copy(v.memory, src)
+	if err := q.upload(dst, unsafe.Pointer(&v.memory[0]), int64(len(src))); err != nil {
+		return err
+	}
+	v.busy = true
 	return q.record(v.passed)
 }
 
-// land waits for that copy and brings what was downloaded to its place. The buffer is free then.
+// fetch queues a download whose content reaches dst when the buffer lands.
+func (v *stageSlot) fetch(q queue, dst []byte, src address) error {
+	if err := v.land(); err != nil {
+		return err
+	}
+	if err := q.download(unsafe.Pointer(&v.memory[0]), src, int64(len(dst))); err != nil {
+		return err
+	}
+	v.busy, v.to = true, dst
+	return q.record(v.passed)
+}
+
+// land waits for the copy that uses the buffer and brings what was downloaded to its place. The buffer is free then.
 func (v *stageSlot) land() error {
 	if !v.busy {
 		return nil
@@ -162,6 +178,6 @@ func (v *stageSlot) land() error {
 	if err := v.passed.sync(); err != nil {
 		return err
 	}
-	copy(to, v.bytes())
+	copy(to, v.memory)
 	return nil
 }

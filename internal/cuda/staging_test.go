@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"testing"
 )
@@ -9,7 +10,7 @@ import (
 func TestStagingRoundTrip(t *testing.T) {
 	d, f := openFake(t, 1<<26)
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, n := range []int{0, 1, 4096, stagePiece - 1, stagePiece, stagePiece + 1, 13*stagePiece + 7} {
+	for _, n := range []int{0, 1, 4096, defaultPiece - 1, defaultPiece, defaultPiece + 1, 13*defaultPiece + 7} {
 		src := make([]byte, n)
 		for k := range src {
 			src[k] = byte(rng.Uint32())
@@ -20,7 +21,21 @@ func TestStagingRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		dst := make([]byte, n)
-		if err := upload(d, a, src); err != nil {
+		if n%2 == 0 {
+			err = upload(d, a, src)
+		} else {
+			h := newShipment(d)
+			half := n / 2
+			h.add(a, src[:half], false)
+			h.add(a+address(half), src[half:], true)
+			if err = h.start(); err == nil {
+				err = h.arrived(0)
+				h.open(1)
+				err = errors.Join(err, h.arrived(1))
+			}
+			h.end()
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		clear(src[:n/2]) // upload has taken it
