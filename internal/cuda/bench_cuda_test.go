@@ -164,13 +164,13 @@ func (w *workload) measure(b *testing.B, d *Device, e *Engine[float32]) {
 	b.ReportMetric(float64(d.pool.report().Peak)/(1<<20), "device-MiB")
 }
 
-type part struct {
+type share struct {
 	part string
 	ms   float64
 }
 
 // kernels returns the median time of every part of a step on the device, with a cold L2 cache at its start.
-func (w *workload) kernels(b *testing.B, d *Device, e *Engine[float32]) []part {
+func (w *workload) kernels(b *testing.B, d *Device, e *Engine[float32]) []share {
 	const calls, l2 = 9, 256 << 20
 	scratch := &scope{pool: d.pool}
 	defer scratch.close()
@@ -205,9 +205,9 @@ func (w *workload) kernels(b *testing.B, d *Device, e *Engine[float32]) []part {
 	if err := d.Trace(false); err != nil {
 		b.Fatal(err)
 	}
-	var parts []part
+	var parts []share
 	for _, name := range order {
-		parts = append(parts, part{name, median(times[name])})
+		parts = append(parts, share{name, median(times[name])})
 	}
 	return parts
 }
@@ -267,4 +267,78 @@ func (w *workload) copies(b *testing.B, d *Device) float64 {
 func median(x []float64) float64 {
 	y := slices.Sorted(slices.Values(x))
 	return y[len(y)/2]
+}
+
+// BenchmarkStaging uploads 64 MiB of ordinary Go memory, with different numbers of workers and sizes of their buffers.
+// workers=0 copies from registered memory.
+func BenchmarkStaging(b *testing.B) {
+	d := openFirst(b)
+	const bytes = 64 << 20
+	pageable, registered := make([]float32, bytes/4), Alloc[float32](d, bytes/4)
+	for k := range pageable {
+		pageable[k], registered[k] = 1, 1
+	}
+	memory := &scope{pool: d.pool}
+	defer memory.close()
+	to, err := memory.alloc(bytes)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, workers := range []int{0, 1, 2, 4, 8, 12, 16} {
+		for _, size := range []int{256 << 10, 512 << 10, 1 << 20, 2 << 20} {
+			src := pageable
+			if workers == 0 {
+				src = registered
+			}
+			if err := d.staging.close(); err != nil {
+				b.Fatal(err)
+			}
+			d.staging.most, d.staging.piece = max(workers, 1), size
+			b.Run(fmt.Sprintf("workers=%d/piece=%dKiB", workers, size>>10), func(b *testing.B) {
+				b.SetBytes(bytes)
+				for b.Loop() {
+					err := d.exclusively(func() error {
+						h := newShipment(d)
+						defer h.end()
+						h.add(to, bytesOf(src), false)
+						if err := h.start(); err != nil {
+							return err
+						}
+						if err := h.arrived(0); err != nil {
+							return err
+						}
+						return d.in.sync()
+					})
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+	// What the processors can do without the driver: the same copies from ordinary to page-locked memory.
+	if err := d.staging.close(); err != nil {
+		b.Fatal(err)
+	}
+	for _, workers := range []int{1, 2, 4, 8, 12, 16} {
+		d.staging.most, d.staging.piece = workers, 512<<10
+		if err := d.exclusively(d.staging.prepare); err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("copies alone/workers=%d", workers), func(b *testing.B) {
+			b.SetBytes(bytes)
+			src := bytesOf(pageable)
+			for b.Loop() {
+				_ = together(len(d.staging.workers), func(w int) error {
+					for lo := w * 512 << 10; lo < bytes; lo += len(d.staging.workers) * 512 << 10 {
+						copy(d.staging.workers[w].next().memory, src[lo:])
+					}
+					return nil
+				})
+			}
+		})
+		if err := d.staging.close(); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
