@@ -68,7 +68,7 @@ func compare(o *options, set *dataset.Set, outcome *train.Outcome, device *maxsi
 			Vocabulary: v.Size(), Dropped: set.Dropped, Leaks: set.Leaks(),
 			CutDocuments: v.Longer(texts, o.Model.DocTokens), CutQueries: v.Longer(queries, o.Model.QueryTokens),
 		},
-		Seed: o.Seed, Settings: o.Config, Device: device.String(),
+		Seed: o.Seed, Settings: o.Config, Device: device.Describe(),
 	}
 	r.Steps(outcome.Records)
 	if err := r.Compare(test, unseen); err != nil {

@@ -18,6 +18,8 @@ import (
 	"os/signal"
 
 	"golang.org/x/term"
+
+	maxsim "github.com/flash-maxsim/gorgonia-maxsim"
 )
 
 func main() {
@@ -38,7 +40,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, bar bool)
 	if err != nil {
 		return err
 	}
-	device, closeDevice, err := openDevice(o.device)
+	device, err := maxsim.OpenDevice(o.device)
 	if err != nil {
 		return err
 	}
@@ -50,5 +52,5 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, bar bool)
 	default:
 		err = trainAndReport(ctx, o, device, stdout, stderr, bar)
 	}
-	return errors.Join(err, closeDevice())
+	return errors.Join(err, device.Close())
 }

@@ -122,7 +122,7 @@ func TestFlagErrors(t *testing.T) {
 		{"-go-src a -data b", "-go-src and -data both name the task"},
 		{"-query a -export-data b", "-query and -export-data exclude each other"},
 		{"-resume -query a", "-resume trains"},
-		{"-device abacus", `-device "abacus": want cpu`},
+		{"-device abacus", `unknown device "abacus", expected cpu, cuda or cuda:N`},
 		{"-query a -out " + empty, "no trained model: "},
 		{"-resume -out " + empty, "nothing to resume: "},
 		{"-data " + empty, "neither corpus.jsonl"},

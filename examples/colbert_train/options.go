@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	maxsim "github.com/flash-maxsim/gorgonia-maxsim"
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/train"
 )
 
@@ -74,7 +75,7 @@ func parseWith(defaults train.Config, args []string, output io.Writer) (*options
 	addSettings(fs, &o.Config)
 	fs.StringVar(&o.out, "out", "run", "`folder` of report.json, train.jsonl, loss.png, model/ and the checkpoint")
 	fs.BoolVar(&o.resume, "resume", false, "continue the run in -out from its checkpoint, on the same curve")
-	fs.StringVar(&o.device, "device", "cpu", "`device` that MaxSim runs on: cpu")
+	fs.StringVar(&o.device, "device", "", "`device` that MaxSim runs on: cpu, cuda or cuda:N (built with -tags maxsim_cuda); none: the environment variable "+maxsim.DeviceVariable+", else cpu")
 	fs.StringVar(&o.goSrc, "go-src", "", "make the task from the Go source in this `folder`")
 	fs.StringVar(&o.data, "data", "", "read the task from this BEIR folder, triples file or folder of triples (`path`)")
 	fs.StringVar(&o.exportData, "export-data", "", "write the task into this `folder` in BEIR format, and do not train")
