@@ -5,15 +5,21 @@ package cuda
 import (
 	"testing"
 
+	"gorgonia.org/cu"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/cudrv"
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/enginetest"
 )
 
 // openFirst opens the first GPU, real or the stand-in of internal/cudrv/standin, or skips the test and says why.
 func openFirst(t testing.TB) *Device {
 	t.Helper()
+	if err := cudrv.InitError(); err != nil {
+		t.Skip(err)
+	}
 	d, err := Open(0)
 	if err != nil {
-		t.Skipf("no CUDA device: %v", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
@@ -23,8 +29,34 @@ func openFirst(t testing.TB) *Device {
 	return d
 }
 
-func TestConformance(t *testing.T) {
-	d := openFirst(t)
+// openAsAmpere opens the first GPU as if its compute capability were 8.0, whose kernels run on every later GPU.
+func openAsAmpere(t testing.TB) *Device {
+	t.Helper()
+	about := openFirst(t).Properties()
+	if about.Major == 8 {
+		t.Skip("the GPU has these kernels anyway")
+	}
+	about.Major, about.Minor = 8, 0
+	drv, err := newLibcuda(cu.Device(about.Ordinal), about)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := newDevice(drv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return d
+}
+
+func TestConformance(t *testing.T)         { conformance(t, openFirst(t)) }
+func TestConformanceAsAmpere(t *testing.T) { conformance(t, openAsAmpere(t)) }
+
+func conformance(t *testing.T, d *Device) {
 	t.Log(d.Properties())
 	t.Run("float64", func(t *testing.T) { enginetest.Run(t, NewEngine[float64](d, Float32), enginetest.Options{}) })
 	for precision, o := range map[Precision]enginetest.Options{

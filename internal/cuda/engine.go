@@ -13,8 +13,8 @@ import (
 // of the token rows as the products saw them (BF16, FP16) or as they were given (Float32, TF32). Which kernels compute
 // a pair depends on the element type, the precision, dim and the GPU alone.
 //
-// A call returns when its results are in host memory, and keeps none of its slices. An error leaves the Device usable
-// unless the driver says otherwise: after a fault in a kernel the GPU's context is lost, and every later call fails.
+// A call returns when its results are in host memory, and keeps none of its slices. An error leaves the Device usable,
+// except for a fault in a kernel: CUDA then refuses every later call of the process.
 type Engine[T layout.Float] struct {
 	device    *Device
 	precision Precision

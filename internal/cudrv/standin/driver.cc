@@ -45,7 +45,7 @@ struct Module {
 struct Device {
 	int context_users = 0;
 	size_t used = 0;
-	CUresult fault = CUDA_SUCCESS;  // once a kernel or copy has broken a rule, every call fails until the context goes
+	CUresult fault = CUDA_SUCCESS;  // once a kernel or copy has broken a rule, every call of the process fails
 	std::map<uint64_t, size_t> memory;
 	std::map<uint64_t, size_t> registered;
 };
@@ -170,7 +170,9 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice n) {
 	bool leaked = !d.memory.empty() || !d.registered.empty();
 	if (leaked) fprintf(stderr, "stand-in: %zu allocations and %zu registrations left in the context\n", d.memory.size(), d.registered.size());
 	for (auto &m : d.memory) free((void *)m.first);
+	CUresult fault = d.fault;
 	d = Device{};
+	d.fault = fault;
 	return leaked ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
