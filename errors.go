@@ -2,8 +2,8 @@ package maxsim
 
 import (
 	"errors"
-	"fmt"
-	"strings"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/machine"
 )
 
 // Sentinel errors. Every error of this package wraps one of them and says what was given and what was expected.
@@ -33,33 +33,4 @@ var (
 //
 // Gorgonia's machines wrap what an op returns in types that errors.Is cannot look through. An error that carries none
 // of this package's sentinels comes back unchanged.
-func Cause(err error) error {
-	for e := err; e != nil; e = unwrap(e) {
-		if strings.HasPrefix(e.Error(), "maxsim: ") { // the machine's layers put their own words in front
-			return e
-		}
-	}
-	return err
-}
-
-// unwrap takes one layer off: the standard way, the TapeMachine's (Err), or that of github.com/pkg/errors (Cause).
-func unwrap(err error) error {
-	switch e := err.(type) {
-	case interface{ Unwrap() error }:
-		return e.Unwrap()
-	case interface{ Err() error }:
-		return e.Err()
-	case interface{ Cause() error }:
-		if c := e.Cause(); c != err {
-			return c
-		}
-	}
-	return nil
-}
-
-// guard turns a panic into an error: an op runs on a goroutine of the VM, where a panic would end the process.
-func guard(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("%w: %v", ErrInternal, r)
-	}
-}
+func Cause(err error) error { return machine.Cause(err, "maxsim: ") }

@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/machine"
 )
 
 // argmaxOp shows the tape to the user: (q, d, …, tape) → int32 in the shape that Argmax documents.
@@ -29,7 +30,7 @@ func (o *argmaxOp) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 }
 
 func (o *argmaxOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
-	defer guard(&err)
+	defer machine.Guard(&err, ErrInternal)
 	t, err := o.tapeOf(in, true)
 	if err != nil {
 		return nil, err

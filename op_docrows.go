@@ -10,6 +10,7 @@ import (
 
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/csr"
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/machine"
 )
 
 // DocGradRows returns the gradient of the documents as its touched rows only, for one query against many documents: at
@@ -67,7 +68,7 @@ func (o *docRowsOp) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 }
 
 func (o *docRowsOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
-	defer guard(&err)
+	defer machine.Guard(&err, ErrInternal)
 	t, err := o.tapeOf(in, true)
 	if err != nil {
 		return nil, err
@@ -133,7 +134,7 @@ func (o *docRowGradsOp) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error
 }
 
 func (o *docRowGradsOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
-	defer guard(&err)
+	defer machine.Guard(&err, ErrInternal)
 	return byDtype(in, o.run32, o.run64)
 }
 

@@ -11,6 +11,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/machine"
 )
 
 // A MaxSim node is two graph nodes:
@@ -48,7 +49,7 @@ func (o *tapeOp) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 }
 
 func (o *tapeOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
-	defer guard(&err)
+	defer machine.Guard(&err, ErrInternal)
 	return byDtype(in, o.run32, o.run64)
 }
 
@@ -128,7 +129,7 @@ func (o *scoresOp) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 }
 
 func (o *scoresOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
-	defer guard(&err)
+	defer machine.Guard(&err, ErrInternal)
 	t, err := o.tapeOf(in, false)
 	if err != nil {
 		return nil, err
@@ -169,7 +170,7 @@ func (o *scoresOp) SymDiff(in gorgonia.Nodes, _, upstream *gorgonia.Node) (gorgo
 
 // DoDiff adds the gradients to those of the inputs, for the LispMachine.
 func (o *scoresOp) DoDiff(_ gorgonia.ExecutionContext, in gorgonia.Nodes, out *gorgonia.Node) (err error) {
-	defer guard(&err)
+	defer machine.Guard(&err, ErrInternal)
 	if _, err := recordArgmax(in); err != nil { // that machine asks for gradients only now: record from the next run on
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/machine"
 )
 
 // gradOp is the gradient of the scores for one side, from the tape: (q, d, …, tape, upstream) → dq or dd.
@@ -49,7 +50,7 @@ func (s spec) checkUpstream(inputs []tensor.Shape, upstream tensor.Shape) error 
 }
 
 func (o *gradOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
-	defer guard(&err)
+	defer machine.Guard(&err, ErrInternal)
 	return byDtype(in, o.run32, o.run64)
 }
 

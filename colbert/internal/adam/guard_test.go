@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/flash-maxsim/gorgonia-maxsim/colbert/internal/guardtest"
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/guardtest"
 )
 
 // TestUpdateStaysInside moves weights that end, or start, where memory does.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/flash-maxsim/gorgonia-maxsim/colbert/internal/guardtest"
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/guardtest"
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
