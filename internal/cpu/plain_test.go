@@ -20,7 +20,7 @@ type problem[T layout.Float] struct {
 }
 
 // randomProblem draws a batch of any layout: dense or packed, masked or not, all pairs or groups, with empty sequences,
-// capacity rows that hold NaN, ties, and now and then an infinity or a NaN in a valid row.
+// capacity rows that hold NaN, ties, and now and then long documents, an infinity or a NaN in a valid row.
 func randomProblem[T layout.Float](r *rand.Rand) problem[T] {
 	var p problem[T]
 	p.b.Dim = 1 + r.IntN(40)
@@ -31,7 +31,11 @@ func randomProblem[T layout.Float](r *rand.Rand) problem[T] {
 		docs = queries * p.b.Group
 	}
 	p.b.Q = randomSeqs(r, queries, 40)
-	p.b.D = randomSeqs(r, docs, 70)
+	longest := 70
+	if r.IntN(20) == 0 {
+		longest = 3 * callRows // several calls a document
+	}
+	p.b.D = randomSeqs(r, docs, longest)
 	p.q = randomRows[T](r, &p.b.Q, p.b.Dim)
 	p.d = randomRows[T](r, &p.b.D, p.b.Dim)
 	p.ds = make([]T, queries*p.b.Cols())

@@ -12,7 +12,7 @@ const (
 	// waits for it.
 	callRows = 2048
 	// callBytes bounds their size, so that every panel after the first finds them in the second-level cache.
-	callBytes = 1 << 18
+	callBytes = 3 << 17
 	// tileRows is how many rows the kernels take at once. Runs of valid rows that are shorter are worth moving together.
 	tileRows = 12
 )
@@ -40,11 +40,20 @@ func (f *forward[T]) scan(m *maxima[T], j int, panels []panel, span layout.Span)
 	m.reset(panels, first)
 	for _, run := range runs {
 		lo, hi := max(run.Lo, span.Lo), min(run.Hi, span.Hi)
-		for ; lo < hi; lo += call {
-			n := min(hi-lo, call)
+		step := even(hi-lo, call)
+		for ; lo < hi; lo += step {
+			n := min(hi-lo, step)
 			f.fold(m, panels, f.d[lo*dim:(lo+n)*dim], n, lo-start)
 		}
 	}
+}
+
+// even returns how many of n rows each call takes so that none takes more than most and the last is not much shorter
+// than the others: it loads as many panels.
+func even(n, most int) int {
+	calls := max((n+most-1)/most, 1)
+	rows := (n + calls - 1) / calls
+	return min((rows+tileRows-1)/tileRows*tileRows, most)
 }
 
 // fold takes n document rows, of which the first has index base, into the maxima of the given panels.
