@@ -121,7 +121,7 @@ func (g *gradients[T]) queries(dq []T) error {
 		bq: p.bq, bd: p.bd, totq: p.totq, totd: p.totd, group: p.group, dim: int64(p.b.Dim), argbytes: p.argbytes,
 	}
 	params.d, params.dmap, params.ldd = g.operand(g.d)
-	if err := launch(g.device, gradQCall(g.storage.operand, p.totq, params.dim, params.ldd, g.storage.size), &params); err != nil {
+	if err := launch(g.device, gradQCall(g.storage.operand, p.totq, params.dim, g.storage.size), &params); err != nil {
 		return err
 	}
 	return g.due(out, dq)
@@ -160,7 +160,7 @@ func (g *gradients[T]) documents(dd []T) error {
 		} else {
 			params.dd += address(int64(lo) * rowBytes)
 		}
-		if err := launch(g.device, gradDCall(g.storage.operand, params.totd, params.dim, g.storage.size), &params); err != nil {
+		if err := launch(g.device, gradDCall(g.storage.operand, params.totd, p.winners*params.totd/p.totd, params.dim, g.storage.size), &params); err != nil {
 			return err
 		}
 		from, to := p.b.D.Cu[c.j0], p.b.D.Cu[c.j1]
@@ -190,7 +190,7 @@ func (t *Tape) invert(call *scope) (err error) {
 	if err != nil {
 		return err
 	}
-	plan := planCSR(p.bd, int64(p.d.longest), p.maxq, p.winners, dev.properties.Multiprocessors)
+	plan := planCSR(p.bd, int64(p.d.longest), p.maxq, dev.properties.Multiprocessors)
 	params := csrParams{
 		argmax: t.argmax, qmap: t.q.from, cuq: t.q.cu, cud: t.d.cu, rowptr: rowptr, list: list,
 		bq: p.bq, bd: p.bd, totq: p.totq, totd: p.totd, group: p.group,

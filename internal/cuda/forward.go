@@ -10,7 +10,9 @@ type pass[T layout.Float] struct {
 	*problem
 	t      *Tape
 	part   address // sums of row maxima over slabs
+	scores address // 0: not wanted
 	record bool
+	direct bool // the product writes the scores
 }
 
 // forward runs the forward pass and leaves the scores in host memory; a nil scores is not wanted. With record it
@@ -37,6 +39,11 @@ func (e *Engine[T]) forward(p *problem, q, d, scores []T, record bool) (t *Tape,
 	f := pass[T]{
 		loader:  &loader[T]{device: dev, storage: st, dim: int64(p.b.Dim), keep: keep, call: call},
 		problem: p, t: t, record: record,
+	}
+	if scores != nil {
+		if f.scores, err = call.alloc(int64(len(scores)) * sizeOf[T]()); err != nil {
+			return nil, err
+		}
 	}
 	if err = f.run(e.documents, q, d); err != nil {
 		return nil, err
@@ -220,7 +227,7 @@ func (f *pass[T]) product(c portion) error {
 	}
 	params.q, params.d, params.ldq, params.ldd = q.packed, d.packed, q.ld, d.ld
 	params.qscale, params.dscale = q.scale, d.scale
-	if err := f.tensorCores(&params); err != nil || !st.split {
+	if err := f.tensorCores(&params, c); err != nil || !st.split {
 		return err
 	}
 	exact.qflag, exact.dflag, exact.flagged = q.flag, d.flag, f.flagged
@@ -234,9 +241,13 @@ const (
 )
 
 // tensorCores queues the product of packed rows.
-func (f *pass[T]) tensorCores(params *forwardParams) error {
+func (f *pass[T]) tensorCores(params *forwardParams, c portion) error {
 	drv, rowBytes := f.device.drv, params.ldd*f.storage.element
 	k := chooseForward(f.device.properties, f.storage.product, rowBytes, f.maxq, f.record)
+	if f.scores != 0 && f.problem.direct(k) {
+		f.direct = true
+		params.scores = f.scores + address(4*c.j0) // of one query, or of documents of one query each: those of j0 on
+	}
 	if !k.hopper {
 		return launch(f.device, k.call, params)
 	}
@@ -254,18 +265,16 @@ func (f *pass[T]) tensorCores(params *forwardParams) error {
 // sum queues the scores and their way to the host.
 func (f *pass[T]) sum(scores []T) error {
 	dev := f.device
-	out, err := f.call.alloc(int64(len(scores)) * sizeOf[T]())
-	if err != nil {
-		return err
-	}
-	params := scoresParams{part: f.part, cuq: f.t.q.cu, cud: f.t.d.cu, scores: out, bq: f.bq, bd: f.bd, totq: f.totq, group: f.group}
-	if err := launch(dev, scoresCall("maxsim_scores_"+floatName[T](), int64(len(scores))), &params); err != nil {
-		return err
+	if !f.direct {
+		params := scoresParams{part: f.part, cuq: f.t.q.cu, cud: f.t.d.cu, scores: f.scores, bq: f.bq, bd: f.bd, totq: f.totq, group: f.group}
+		if err := launch(dev, scoresCall("maxsim_scores_"+floatName[T](), int64(len(scores))), &params); err != nil {
+			return err
+		}
 	}
 	if err := dev.after(dev.out, dev.work); err != nil {
 		return err
 	}
-	return download(dev, scores, out)
+	return download(dev, scores, f.scores)
 }
 
 func sizeOf[T layout.Float]() int64 {

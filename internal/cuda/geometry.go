@@ -4,12 +4,9 @@ package cuda
 // a score, as the kernel's own comment says.
 
 const (
-	threads      = 256 // of a block, where nothing else is said
-	csrThreads   = 512
-	gradQThreads = 512
-	warps        = threads / 32
-	csrWarps     = csrThreads / 32
-	gradSlice    = 512 // bytes of a row that a warp adds up at once
+	threads   = 256 // of a block, where nothing else is said
+	warps     = threads / 32
+	gradSlice = 512 // bytes of a row that a warp adds up at once
 )
 
 func ceilDiv(n, by int64) int64 { return (n + by - 1) / by }
@@ -20,8 +17,15 @@ func line(kernel string, blocks int64) call {
 	return call{kernel: kernel, grid: dim3{uint32(blocks), 1, 1}, block: dim3{threads, 1, 1}}
 }
 
-func packCall(kernel string, rows int64) call { return line(kernel, ceilDiv(rows, warps)) }
-func ownerCall(sequences int64) call          { return line("maxsim_row_owner", ceilDiv(sequences, warps)) }
+// packCall has one warp for every row, or for every four rows of the split.
+func packCall(kernel string, rows int64) call {
+	if kernel == "maxsim_pack_split" {
+		rows = ceilDiv(rows, 4)
+	}
+	return line(kernel, ceilDiv(rows, warps))
+}
+
+func ownerCall(sequences int64) call { return line("maxsim_row_owner", ceilDiv(sequences, warps)) }
 func scoresCall(kernel string, scores int64) call {
 	return line(kernel, ceilDiv(scores, 32))
 }
@@ -31,70 +35,77 @@ func argmaxCall(documents, most int64) call {
 	return line("maxsim_argmax", documents*ceilDiv(most, threads))
 }
 
-// gradDCall has one warp for every document row and slice of 512 bytes of it.
-func gradDCall(operand string, rows, dim, size int64) call {
-	c := line("maxsim_grad_d_"+operand, ceilDiv(rows, warps))
+// gradDCall has a warp for several document rows and a slice of 512 bytes: more rows where most were never chosen.
+func gradDCall(operand string, rows, winners, dim, size int64) call {
+	perWarp := int64(4)
+	if winners < 2*rows {
+		perWarp = 8
+	}
+	c := line("maxsim_grad_d_"+operand, ceilDiv(rows, warps*perWarp))
 	c.grid.y = uint32(ceilDiv(dim*size, gradSlice))
 	return c
 }
 
-// gradQCall has several lanes for every query row and slice of 512 bytes of it: as many as hold 16 bytes each.
-func gradQCall(operand string, rows, dim, pitch, size int64) call {
-	lanes := int64(32)
-	if pitch*size%16 == 0 {
-		for n := int64(8); n < 32; n *= 2 {
-			if ceilDiv(dim*size, 16) <= n {
-				lanes = n
-				break
-			}
-		}
-	}
-	c := line("maxsim_grad_q_"+operand, ceilDiv(rows, gradQThreads/lanes))
+// gradQCall has a warp for every query row and slice of 512 bytes.
+func gradQCall(operand string, rows, dim, size int64) call {
+	c := line("maxsim_grad_q_"+operand, ceilDiv(rows, warps))
 	c.grid.y = uint32(ceilDiv(dim*size, gradSlice))
-	c.block.x = gradQThreads
 	return c
 }
 
 // csrPlan says how the inverse of the argmax is sorted: one block a document, or three kernels whose blocks take a tile
 // of a document's rows and a segment of its query rows. The list is the same for every plan.
 type csrPlan struct {
-	fused bool
-	utile int64 // document rows that a block sorts at once
-	segs  int64 // parts of a document's query rows
-	tiles int64
+	fused   bool
+	threads uint32
+	utile   int64 // document rows that a block sorts at once
+	segs    int64 // parts of a document's query rows
+	tiles   int64
+	staged  int64 // bytes of shared memory for the list of a document, 0 if it goes straight to memory
 }
 
 const (
-	csrTile    = 1024    // rows of a document whose counters a block holds
-	csrSegment = 1024    // query rows that are worth a block
-	csrFew     = 1 << 18 // winners that one block a document sorts fast enough
+	csrTile   = 1024     // rows of a document whose counters a block holds
+	csrMost   = 32 << 10 // query rows that a block sorts
+	csrLeast  = 4 << 10  // query rows that are worth a block
+	csrMany   = 2 << 10  // query rows that are worth a large block
+	csrShared = 96 << 10 // shared memory of a block that stages the list there
 )
 
 // planCSR chooses for documents of at most longest rows that meet at most meets query rows.
-func planCSR(documents, longest, meets, winners int64, multiprocessors int) csrPlan {
-	p := csrPlan{utile: min(max(longest, 1), csrTile), segs: 1, tiles: max(1, ceilDiv(longest, csrTile))}
-	sms := int64(multiprocessors)
-	if p.tiles == 1 && (documents >= sms || winners < csrFew) {
+func planCSR(documents, longest, meets int64, multiprocessors int) csrPlan {
+	p := csrPlan{threads: 128, utile: min(max(longest, 1), csrTile), segs: 1, tiles: max(1, ceilDiv(longest, csrTile))}
+	if meets >= csrMany {
+		p.threads = 1024
+	}
+	if longest <= csrTile && meets <= csrMost {
 		p.fused = true
+		if p.shared()+2*meets <= csrShared { // so few query rows are listed in 2 bytes each
+			p.staged = 2 * meets
+		}
 		return p
 	}
-	p.segs = max(1, min(ceilDiv(4*sms, max(1, documents*p.tiles)), ceilDiv(meets, csrSegment)))
+	fill := ceilDiv(4*int64(multiprocessors), max(1, documents*p.tiles))
+	p.segs = max(ceilDiv(meets, csrMost), min(fill, ceilDiv(meets, csrLeast)), 1)
 	return p
 }
 
+// shared returns the bytes of a block's counters: 2 for every row and warp, and 4 for where a row starts.
+func (p csrPlan) shared() int64 { return (int64(p.threads)/16 + 4) * roundUp(p.utile, 2) }
+
 // calls returns the kernels of the plan in order.
 func (p csrPlan) calls(documents int64) []call {
-	make := func(kernel string, y, z int64, shared uint32) call {
-		return call{kernel: kernel, grid: dim3{uint32(documents), uint32(y), uint32(z)}, block: dim3{csrThreads, 1, 1}, shared: shared}
+	kernel := func(name string, y, z, shared int64) call {
+		grid := dim3{uint32(documents), uint32(y), uint32(z)}
+		return call{kernel: name, grid: grid, block: dim3{p.threads, 1, 1}, shared: uint32(shared)}
 	}
-	shared := uint32(csrWarps * 4 * p.utile) // a counter for every row and warp
 	if p.fused {
-		return []call{make("maxsim_csr_fused", 1, 1, shared)}
+		return []call{kernel("maxsim_csr_fused", 1, 1, p.shared()+p.staged)}
 	}
 	return []call{
-		make("maxsim_csr_count", p.segs, p.tiles, shared),
-		make("maxsim_csr_scan", 1, 1, 0),
-		make("maxsim_csr_place", p.segs, p.tiles, shared),
+		kernel("maxsim_csr_count", p.segs, p.tiles, p.shared()),
+		kernel("maxsim_csr_scan", 1, 1, 0),
+		kernel("maxsim_csr_place", p.segs, p.tiles, p.shared()),
 	}
 }
 

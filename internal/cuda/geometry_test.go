@@ -79,12 +79,12 @@ func TestInverseCoversEveryDocument(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 10000 {
 		documents, longest, meets := rng.Int64N(100000)+1, rng.Int64N(1<<rng.IntN(24))+1, rng.Int64N(1<<rng.IntN(24))+1
-		p := planCSR(documents, longest, meets, documents*meets, 132)
-		if p.tiles*p.utile < longest || p.segs < 1 || p.segs > meets || p.tiles > 65535 || p.segs > 65535 {
+		p := planCSR(documents, longest, meets, 132)
+		if p.tiles*p.utile < longest || p.segs < 1 || p.segs > max(1, meets) || p.tiles > 65535 || p.segs > 65535 {
 			t.Fatalf("%d documents of %d rows that meet %d: %+v", documents, longest, meets, p)
 		}
 		for _, c := range p.calls(documents) {
-			if c.shared > 64<<10 || int64(c.grid.x) != documents {
+			if c.shared > csrShared || int64(c.grid.x) != documents {
 				t.Fatalf("%d documents of %d rows: %v, %d shared bytes", documents, longest, c, c.shared)
 			}
 		}

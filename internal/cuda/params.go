@@ -25,6 +25,7 @@ type forwardParams struct {
 	flagged            address
 	argmax             address
 	part               address
+	scores             address
 	bq, bd, totq, totd int64
 	dim                int64
 	ldq, ldd           int64
@@ -38,7 +39,7 @@ type forwardParams struct {
 type forwardSm90Params struct {
 	dtile, qtile tensorMap
 	f            forwardParams
-	pad          [9]int64
+	pad          [8]int64
 }
 
 type scoresParams struct {

@@ -19,11 +19,12 @@ const slab = 4
 type rows struct {
 	cu      []int32
 	from    []int32
-	total   int // compact rows, padding included
-	valid   int // of those, tokens
-	longest int // most compact rows of a sequence
-	equal   int // compact rows of every sequence, 0 if they differ
-	matrix  int // rows of the user's matrix
+	total   int  // compact rows, padding included
+	valid   int  // of those, tokens
+	longest int  // most compact rows of a sequence
+	equal   int  // compact rows of every sequence, 0 if they differ
+	gaps    bool // whether a sequence has none
+	matrix  int  // rows of the user's matrix
 }
 
 // compact drops what no kernel should see, and pads every sequence to a multiple of pad rows.
@@ -41,6 +42,7 @@ func compact(s *layout.Seqs, pad int) (*rows, error) {
 		}
 		r.cu[i+1] = int32(r.total)
 		r.longest = max(r.longest, padded)
+		r.gaps = r.gaps || padded == 0
 		whole = whole && valid == s.Tokens(i) && valid == padded
 	}
 	if n > 0 && r.longest*n == r.total {

@@ -142,7 +142,7 @@ void check_owners(uint64_t at, const int *cu, int64_t n, const char *what) {
 void pack(const Launch &l, int) {
 	auto p = params<PackParams>(l);
 	string format = l.kernel.substr(strlen("maxsim_pack_"));
-	grid(l, ceil_div(p.rows, 8), 1, 1, 256);
+	grid(l, ceil_div(p.rows, format == "split" ? 32 : 8), 1, 1, 256);
 	auto src = rows<float>(p.src, p.map, p.rows, p.dim, p.dim, "user", "pack src");
 	expect(p.ld == width(format, p.dim), "pack: pitch");
 	bool split = format == "split";
@@ -190,7 +190,11 @@ template <class T> void forward(const Launch &l, const ForwardParams &p, const s
 	}
 	if (format == "split")
 		for (auto s : {mem<float>(p.qscale, p.totq, "qscale"), mem<float>(p.dscale, p.totd, "dscale")}) expect(!s || *s == 1, "scale");
-	T *part = mem<T>(p.part, winners(p) / MAXSIM_SLAB, "part");
+	T *part = p.scores ? nullptr : mem<T>(p.part, winners(p) / MAXSIM_SLAB, "part");
+	T *scores = p.scores ? mem<T>(p.scores, p.group ? p.bq * p.group : p.bq * p.bd, "direct scores") : nullptr;
+	expect(!scores || (has(l, "_m64_") && (p.group || p.bq == 1)), "forward: direct scores");
+	for (int64_t i = 0; scores && i < p.bq; i++) expect(cuq[i + 1] > cuq[i], "forward: direct scores with an empty query");
+	auto own = owners(cuq, p.bq);
 	Index argmax{};
 	if (p.argmax) argmax = index(p.argmax, winners(p), p.argbytes, "argmax");
 	expect(has(l, "exact") || has(l, p.argmax ? "_arg_" : "_max_"), "forward: kernel and argmax do not fit");
@@ -199,6 +203,7 @@ template <class T> void forward(const Launch &l, const ForwardParams &p, const s
 		Meets m = meets(p, cuq, j);
 		bool doc = false;
 		for (int64_t r = cud[j]; dflag && r < cud[j + 1]; r++) doc = doc || dflag[r];
+		expect(!scores || cud[j] < cud[j + 1], "forward: direct scores with an empty document");
 		if (cud[j] == cud[j + 1]) continue;
 		document.assign((cud[j + 1] - cud[j]) * p.dim, 0);
 		for (int64_t r = cud[j], n = 0; r < cud[j + 1]; r++)
@@ -222,7 +227,10 @@ template <class T> void forward(const Launch &l, const ForwardParams &p, const s
 				t[a] = valid ? best : 0;
 				if (p.argmax) argmax.set(m.winner + x - m.lo + a, std::isnan(best) ? 0 : at);
 			}
-			part[(m.winner + x - m.lo) / MAXSIM_SLAB] = (t[0] + t[1]) + (t[2] + t[3]);
+			T sum = (t[0] + t[1]) + (t[2] + t[3]);
+			if (!scores) { part[(m.winner + x - m.lo) / MAXSIM_SLAB] = sum; continue; }
+			T &score = scores[p.group ? j : own[x] * p.bd + j];
+			score = x == cuq[own[x]] ? sum : score + sum;
 		}
 	}
 }
@@ -282,8 +290,10 @@ void csr(const Launch &l, int) {
 	int64_t longest = 0;
 	for (int64_t j = 0; j < p.bd; j++) longest = std::max<int64_t>(longest, cud[j + 1] - cud[j]);
 	bool fused = has(l, "fused"), scan = has(l, "scan"), count = has(l, "count");
-	grid(l, p.bd, fused || scan ? 1 : p.segs, fused || scan ? 1 : ceil_div(longest, p.utile), 512);
-	expect(l.shared == (scan ? 0 : 64 * p.utile), "csr: shared memory");
+	unsigned threads = l.block[0], counters = (threads / 16 + 4) * round_up(std::max<int64_t>(p.utile, 1), 2);
+	expect(threads == 128 || threads == 1024, "csr: block");
+	grid(l, p.bd, fused || scan ? 1 : p.segs, fused || scan ? 1 : ceil_div(longest, p.utile), threads);
+	expect(scan || l.shared == counters || (fused && l.shared > counters && p.listbytes == 2), "csr: shared memory");
 	expect(fused ? longest <= p.utile : true, "csr: a document does not fit one block");
 	uint32_t *counts = fused ? nullptr : mem<uint32_t>(p.counts, p.segs * p.totd, "counts");
 	uint32_t stage = count ? 0xc0047u : 0x5ca4u;  // what the pass leaves for the next
@@ -317,7 +327,7 @@ string operand(const Launch &l) {
 template <class T> void grad_d(const Launch &l) {
 	auto p = params<GradDParams>(l);
 	string format = operand(l);
-	grid(l, ceil_div(p.totd, 8), ceil_div(p.dim * element<T>(format), 512), 1, 256);
+	grid(l, ceil_div(p.totd, l.grid[0] == ceil_div(p.totd, 64) ? 64 : 32), ceil_div(p.dim * element<T>(format), 512), 1, 256);
 	const int *cuq = sequences(p.cuq, p.bq, p.totq, MAXSIM_SLAB, "cuq"), *cud = mem<int>(p.cud, p.bd + 1, "cud");
 	check_owners(p.qowner, cuq, p.bq, "qowner");
 	const int *owner = mem<int>(p.downer, p.totd, "downer");
@@ -346,9 +356,7 @@ template <class T> void grad_d(const Launch &l) {
 template <class T> void grad_q(const Launch &l) {
 	auto p = params<GradQParams>(l);
 	string format = operand(l);
-	int64_t size = element<T>(format), pieces = ceil_div(p.dim * size, 16);
-	int64_t lanes = p.ldd * size % 16 || pieces > 16 ? 32 : pieces > 8 ? 16 : 8;
-	grid(l, ceil_div(p.totq, 512 / lanes), ceil_div(p.dim * size, 512), 1, 512);
+	grid(l, ceil_div(p.totq, 8), ceil_div(p.dim * element<T>(format), 512), 1, 256);
 	const int *cuq = sequences(p.cuq, p.bq, p.totq, MAXSIM_SLAB, "cuq"), *cud = sequences(p.cud, p.bd, p.totd, 1, "cud");
 	check_owners(p.qowner, cuq, p.bq, "qowner");
 	auto d = rows<T>(p.d, p.dmap, p.totd, p.ldd, p.dim, format, "d");
@@ -410,7 +418,7 @@ const std::map<string, Kernel> &kernels() {
 				for (string on : {"sm80", "sm90a"}) add("stream", on);
 				if (half) for (string s : {"k4", "k6", "k8"}) add(s, "sm80");
 				if (half) for (string s : {"k8_m64", "k8_m128", "k4_m256", "k6_m256", "k8_m256", "long_m64", "long_m256"}) add(s, "sm90a");
-				if (f == "split") add("long_m128", "sm90a");
+				if (f == "split") for (string s : {"k16_m128", "long_m128"}) add(s, "sm90a");
 			}
 		}
 		k["maxsim_row_owner"] = row_owner;
