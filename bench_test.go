@@ -3,6 +3,7 @@ package maxsim
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -198,6 +199,38 @@ func newComposedForward[T layout.Float](s benchShape) (gorgonia.VM, error) {
 		return nil, err
 	}
 	return gorgonia.NewTapeMachine(g), nil
+}
+
+// BenchmarkThreads runs the forward pass with one and with all cores in turn. speedup is of the shortest wall times:
+// other processes can only lengthen one.
+func BenchmarkThreads(b *testing.B) {
+	cores := runtime.NumCPU()
+	for _, s := range []benchShape{
+		{bq: 32, tq: 32, bd: 32, td: 300, dim: 128},
+		{bq: 1, tq: 32, bd: 1000, td: 300, dim: 128},
+		{bq: 1, tq: 1024, bd: 1, td: 1024, dim: 128},
+	} {
+		c := newEngineCall[float32](s)
+		c.engine = cpu.New[float32]()
+		b.Run(fmt.Sprintf("provider=cpu-%s/%v/cores=%d", c.engine.Path(), s, cores), func(b *testing.B) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+			wall := func(cores int) time.Duration {
+				runtime.GOMAXPROCS(cores)
+				begin := time.Now()
+				if _, err := c.engine.Forward(&c.batch, c.q, c.d, c.scores, true); err != nil {
+					b.Fatal(err)
+				}
+				return time.Since(begin)
+			}
+			one, all := wall(1), wall(cores)
+			for b.Loop() {
+				one, all = min(one, wall(1)), min(all, wall(cores))
+			}
+			b.ReportMetric(one.Seconds()*1e3, "ms-1core")
+			b.ReportMetric(all.Seconds()*1e3, "ms-all")
+			b.ReportMetric(one.Seconds()/all.Seconds(), "speedup")
+		})
+	}
 }
 
 // measure times f, which does flop operations, and reports its rate, alone and by the peak of the named kernels. It

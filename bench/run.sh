@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the CPU benchmarks on one core and writes raw results with their provenance: bench/run.sh NAME
-# writes bench/results/cpu-NAME.txt, and with OpenBLAS on the machine bench/results/openblas-NAME.txt.
+# Runs the CPU benchmarks and writes raw results with their provenance: bench/run.sh NAME writes into bench/results
+# cpu-NAME.txt (one core), threads-NAME.txt (all cores) and, where OpenBLAS is installed, openblas-NAME.txt (one core).
 set -euo pipefail
 cd "$(dirname "$0")"
 name=${1:?usage: run.sh NAME}
@@ -23,6 +23,7 @@ record() {
 
 record "cpu-$name.txt" .. taskset -c "$core" go test -run '^$' -cpu 1 -count 3 -benchtime 0.3s -timeout 1h \
 	-bench '(Forward|Backward|Full|Float64)$' .
+record "threads-$name.txt" .. go test -run '^$' -benchtime 60x -bench 'Threads$' .
 if echo '#include <cblas.h>' | cc -E - >/dev/null 2>&1; then
 	record "openblas-$name.txt" . env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
 		taskset -c "$core" go test -run '^$' -cpu 1 -benchtime 7x -timeout 1h -bench . .
