@@ -7,10 +7,13 @@
 //
 // Placing: a warp owns a contiguous chunk of query rows and walks it 32 at a time; __match_any_sync ranks equal tokens
 // inside the 32, the warp's own counter ranks them across steps, and the scan over warps ranks them across chunks.
+//
+// Shared memory: a 16-bit counter for every (warp, row) (a part has at most 65,535 query rows), a start for every row,
+// and in the fused kernel, where the launch gives room for it, the document's list, so that it is written in order.
 #pragma once
 #include "common.cuh"
 
-constexpr int CSR_THREADS = 512, CSR_WARPS = CSR_THREADS / 32;
+constexpr int CSR_THREADS = 1024;  // at most; fewer where a document meets few query rows
 
 // Reads of one document's winners: token of query row x, or -1 for a padding row.
 struct Winners {
@@ -26,7 +29,7 @@ struct Winners {
 
 // Exclusive prefix sum of v over the CTA; total of all in *total.
 __device__ __forceinline__ int scan_cta(int v, int* total) {
-  __shared__ int sums[CSR_WARPS];
+  __shared__ int sums[CSR_THREADS / 32];
   const int lane = threadIdx.x & 31, w = threadIdx.x >> 5;
   int s = v;
 #pragma unroll
@@ -34,10 +37,11 @@ __device__ __forceinline__ int scan_cta(int v, int* total) {
   __syncthreads();
   if (lane == 31) sums[w] = s;
   __syncthreads();
-  int before = 0, all = 0;
+  int all = lane < (int)blockDim.x / 32 ? sums[lane] : 0;
 #pragma unroll
-  for (int k = 0; k < CSR_WARPS; k++) { int y = sums[k]; all += y; if (k < w) before += y; }
-  *total = all;
+  for (int o = 1; o < 32; o <<= 1) { int y = __shfl_up_sync(~0u, all, o); if (lane >= o) all += y; }
+  const int before = w == 0 ? 0 : __shfl_sync(~0u, all, w - 1);
+  *total = __shfl_sync(~0u, all, 31);
   return before + s - v;
 }
 
@@ -46,92 +50,128 @@ struct Chunk {
   int x0, x1;
   __device__ Chunk(int rows, int seg, int segs) {
     int per = (rows + segs - 1) / segs, a = seg * per, b = min(a + per, rows);
-    int each = ((per + CSR_WARPS - 1) / CSR_WARPS + 31) & ~31, w = threadIdx.x >> 5;
+    int each = ((per + ((int)blockDim.x / 32) - 1) / ((int)blockDim.x / 32) + 31) & ~31, w = threadIdx.x >> 5;
     x0 = min(a + w * each, b);
     x1 = min(x0 + each, b);
   }
 };
 
-// hist[w][u-u0] = winners of warp w's chunk with token u in [u0,u0+n).
-__device__ __forceinline__ void count_chunk(const Winners& win, const Chunk& c, int u0, int n, int* hist) {
+// Counters of a CTA: hist[w][u-u0] for n document rows from u0, padded to whole words; start[u-u0].
+struct Counters {
+  uint16_t* hist;
+  int* start;
+  int u0, n, pitch;
+  __device__ Counters(void* shared, int u0_, int n_) : hist((uint16_t*)shared), u0(u0_), n(n_), pitch((n_ + 1) & ~1) { start = (int*)(hist + ((int)blockDim.x / 32) * pitch); }
+  __device__ uint16_t* of(int w) const { return hist + w * pitch; }
+  __device__ void* end() const { return start + pitch; }
+};
+
+// hist[w][u] = winners of warp w's chunk with token u.
+__device__ __forceinline__ void count_chunk(const Winners& win, const Chunk& c, const Counters& k) {
   const int lane = threadIdx.x & 31;
-  for (int i = threadIdx.x; i < CSR_WARPS * n; i += CSR_THREADS) hist[i] = 0;
+  uint32_t* words = (uint32_t*)k.hist;
+  for (int i = threadIdx.x; i < ((int)blockDim.x / 32) * k.pitch / 2; i += blockDim.x) words[i] = 0;
   __syncthreads();
-  int* mine = hist + (threadIdx.x >> 5) * n;
+  uint32_t* mine = (uint32_t*)k.of(threadIdx.x >> 5);
 #pragma unroll 4
   for (int x = c.x0 + lane; x < c.x1; x += 32) {
-    unsigned u = (unsigned)(win[x] - u0);
-    if (u < (unsigned)n) atomicAdd(mine + u, 1);
+    const unsigned u = (unsigned)(win[x] - k.u0);
+    if (u < (unsigned)k.n) atomicAdd(mine + u / 2, u % 2 ? 0x10000u : 1u);
   }
   __syncthreads();
 }
 
-// Writes the entries of the chunk; mine[u-u0] = place of the warp's first entry of token u.
-__device__ __forceinline__ void place_chunk(const Winners& win, const Chunk& c, int u0, int n, int* mine, maxsim_ptr list, size_t base, bool wide) {
+// Turns the counts of row u into what lies before each warp's entries; returns the row's total.
+__device__ __forceinline__ int sum_warps(const Counters& k, int u) {
+  int t = 0;
+  for (int w = 0; w < ((int)blockDim.x / 32); w++) {
+    uint16_t* h = k.of(w) + u;
+    const int c = *h;
+    *h = (uint16_t)t;
+    t += c;
+  }
+  return t;
+}
+
+// Hands every entry x of the chunk to put(place, x): place = start[u] + entries of u in earlier chunks and steps.
+template <class F> __device__ __forceinline__ void place_chunk(const Winners& win, const Chunk& c, const Counters& k, F put) {
   const int lane = threadIdx.x & 31;
   const unsigned below = (1u << lane) - 1;
+  uint16_t* mine = k.of(threadIdx.x >> 5);
 #pragma unroll 4
   for (int s = c.x0; s < c.x1; s += 32) {
     const int x = s + lane;
-    const unsigned u = x < c.x1 ? (unsigned)(win[x] - u0) : ~0u;
-    const bool ok = u < (unsigned)n;
+    const unsigned u = x < c.x1 ? (unsigned)(win[x] - k.u0) : ~0u;
+    const bool ok = u < (unsigned)k.n;
     const unsigned same = __match_any_sync(~0u, ok ? u : ~0u);
     const int rank = __popc(same & below);
-    int pos = 0;
-    if (ok) pos = mine[u] + rank;
+    int before = 0;
+    if (ok) before = mine[u] + rank;
     __syncwarp();
-    if (ok && rank == 0) mine[u] = pos + __popc(same);
-    if (ok) store_index(list, base + pos, wide, x);
+    if (ok && rank == 0) mine[u] = (uint16_t)(before + __popc(same));
+    if (ok) put(k.start[u] + before, x);
     __syncwarp();
   }
 }
 
 __device__ __forceinline__ void csr_fused(const CsrParams& p) {
-  extern __shared__ int hist[];
+  extern __shared__ __align__(16) uint8_t shared[];
   const int j = blockIdx.x, c0 = __ldg(at<const int>(p.cud) + j), len = __ldg(at<const int>(p.cud) + j + 1) - c0;
   const Meets m = meets(p, j);
   const Winners win{p.argmax, p.qmap, m.winner, m.lo, p.argbytes == 4};
+  const bool wide = p.listbytes == 4;
   int* rowptr = at<int>(p.rowptr) + c0 + j;
   int carry = 0;
   if (len > 0) {
     const Chunk c(m.hi - m.lo, 0, 1);
-    count_chunk(win, c, 0, len, hist);
-    for (int u0 = 0; u0 < len; u0 += CSR_THREADS) {
+    const Counters k(shared, 0, len);
+    count_chunk(win, c, k);
+    for (int u0 = 0; u0 < len; u0 += blockDim.x) {
       const int u = u0 + threadIdx.x;
-      int t = 0, all;
-      if (u < len)
-        for (int w = 0; w < CSR_WARPS; w++) { int h = hist[w * len + u]; hist[w * len + u] = t; t += h; }
-      const int at0 = carry + scan_cta(t, &all);
-      if (u < len) {
-        rowptr[u] = at0;
-        for (int w = 0; w < CSR_WARPS; w++) hist[w * len + u] += at0;
-      }
+      int all;
+      const int before = carry + scan_cta(u < len ? sum_warps(k, u) : 0, &all);
+      if (u < len) rowptr[u] = k.start[u] = before;
       carry += all;
     }
     __syncthreads();
-    place_chunk(win, c, 0, len, hist + (threadIdx.x >> 5) * len, p.list, m.winner, p.listbytes == 4);
+    uint32_t room;
+    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(room));
+    uint16_t* staged = (uint16_t*)k.end();
+    if (!wide && (uint8_t*)(staged + (m.hi - m.lo)) <= shared + room) {
+      place_chunk(win, c, k, [&](int at0, int x) { staged[at0] = (uint16_t)x; });
+      __syncthreads();
+      uint16_t* out = at<uint16_t>(p.list) + m.winner;
+      for (int i = 4 * threadIdx.x; i < carry; i += 4 * blockDim.x) {  // winner is a multiple of 4: 8-byte stores
+        if (i + 4 <= carry) *(uint2*)(out + i) = *(const uint2*)(staged + i);
+        else
+          for (int e = i; e < carry; e++) out[e] = staged[e];
+      }
+    } else {
+      place_chunk(win, c, k, [&](int at0, int x) { store_index(p.list, m.winner + at0, wide, x); });
+    }
   }
   if (threadIdx.x == 0) rowptr[len] = carry;
 }
 
 template <bool PLACE> __device__ __forceinline__ void csr_part(const CsrParams& p) {
-  extern __shared__ int hist[];
+  extern __shared__ __align__(16) uint8_t shared[];
   const int j = blockIdx.x, c0 = __ldg(at<const int>(p.cud) + j), len = __ldg(at<const int>(p.cud) + j + 1) - c0;
   const int u0 = blockIdx.z * (int)p.utile, n = min(len - u0, (int)p.utile);
   if (n <= 0) return;
   const Meets m = meets(p, j);
   const Winners win{p.argmax, p.qmap, m.winner, m.lo, p.argbytes == 4};
   const Chunk c(m.hi - m.lo, blockIdx.y, (int)p.segs);
+  const Counters k(shared, u0, n);
   int* counts = at<int>(p.counts) + (size_t)blockIdx.y * p.totd + c0 + u0;
-  count_chunk(win, c, u0, n, hist);
-  for (int u = threadIdx.x; u < n; u += CSR_THREADS) {
-    int t = PLACE ? counts[u] : 0;
-    for (int w = 0; w < CSR_WARPS; w++) { int h = hist[w * n + u]; hist[w * n + u] = t; t += h; }
-    if (!PLACE) counts[u] = t;
+  count_chunk(win, c, k);
+  for (int u = threadIdx.x; u < n; u += blockDim.x) {
+    const int t = sum_warps(k, u);
+    if (PLACE) k.start[u] = counts[u]; else counts[u] = t;
   }
   if (!PLACE) return;
   __syncthreads();
-  place_chunk(win, c, u0, n, hist + (threadIdx.x >> 5) * n, p.list, m.winner, p.listbytes == 4);
+  const bool wide = p.listbytes == 4;
+  place_chunk(win, c, k, [&](int at0, int x) { store_index(p.list, m.winner + at0, wide, x); });
 }
 
 __device__ __forceinline__ void csr_scan(const CsrParams& p) {
@@ -139,7 +179,7 @@ __device__ __forceinline__ void csr_scan(const CsrParams& p) {
   int* rowptr = at<int>(p.rowptr) + c0 + j;
   int* counts = at<int>(p.counts) + c0;
   int carry = 0;
-  for (int u0 = 0; u0 < len; u0 += CSR_THREADS) {
+  for (int u0 = 0; u0 < len; u0 += blockDim.x) {
     const int u = u0 + threadIdx.x;
     int t = 0, all;
     if (u < len)

@@ -17,6 +17,13 @@ __device__ __forceinline__ float max_nan(float a, float b) {
   return m;
 }
 
+// Read where it is needed, because registers are scarcer than the few cycles.
+__device__ __forceinline__ int lane_id() {
+  int lane;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  return lane;
+}
+
 // Running maximum of a lane's two rows; i: column inside the document as a float, exact below 2^24.
 struct Running {
   float m0 = -INFINITY, m1 = -INFINITY, i0 = 0, i1 = 0;
@@ -63,28 +70,57 @@ struct Run {
   int c0, c1;        // their columns
   int x0, x1;        // query rows of the tile, x1 - x0 at most the tile's height
   int64_t winner;    // of (row 0, document 0), so that (x, j) is at winner + j*stride + x
-  int64_t stride;
+  int stride;
 };
 
-// A warp's 16 rows of a run.
+// Where a warpgroup whose 64 rows are one whole query adds its slabs to a score, in the order of scores.cuh. Two boards
+// of 16 slabs in shared memory, used in turn so that one barrier a document is enough. Only where a CTA has one such
+// warpgroup: with four, waiting for each other at every document's end costs more than the launch it saves.
+struct SlabBoard {
+  uint32_t board;  // shared address, a multiple of 128; bit 6 says whose turn it is
+
+  __device__ __forceinline__ float slab(int n) const {
+    float v;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(board + 4 * n) : "memory");
+    return v;
+  }
+  // Every thread of the warpgroup calls it; writer: this lane holds the sum of slab `mine`.
+  __device__ __forceinline__ void post(float sum, bool writer, int mine, float* score) {
+    if (writer) asm volatile("st.shared.f32 [%0], %1;" ::"r"(board + 4 * mine), "f"(sum) : "memory");
+    asm volatile("bar.sync 1, 128;" ::: "memory");
+    if (threadIdx.x % 128 < 32) {
+      float s = 0;
+      s += slab(threadIdx.x & 7);
+      s += slab((threadIdx.x & 7) + 8);
+#pragma unroll
+      for (int o = 1; o < 8; o <<= 1) s += __shfl_xor_sync(~0u, s, o);
+      if (threadIdx.x % 128 == 0) *score = s;
+    }
+    board ^= 64;
+  }
+};
+struct NoBoard {};
+
+// A warp's 16 rows of a run, from row x on.
 struct WarpRows {
-  int x;             // first row
-  int mine;          // the row this lane ends up with after the quad's reduction
-  bool in, valid;    // mine is a row of the run; it is not a padding row
-  float scale;       // of a product with row mine
-  __device__ __forceinline__ WarpRows(const ForwardParams& p, const Run& run, int x_, int lane) : x(x_) {
-    mine = x + (lane & 1) * 8 + (lane >> 2);
+  int64_t winner;    // of (the first of them, document 0)
+  bool in;           // the row this lane ends up with after the quad's reduction is in the run
+  float scale;       // of a product with that row; 0: a padding row
+  __device__ __forceinline__ WarpRows(const ForwardParams& p, const Run& run, int x, int lane) : winner(run.winner + x) {
+    const int mine = x + (lane & 1) * 8 + (lane >> 2);
     in = mine < run.x1;
-    valid = in && (p.qmap == 0 || __ldg(at<const int>(p.qmap) + mine) >= 0);
-    scale = in && p.qscale ? __ldg(at<const float>(p.qscale) + mine) : 1.f;
+    const bool valid = in && (p.qmap == 0 || __ldg(at<const int>(p.qmap) + mine) >= 0);
+    scale = !valid ? 0.f : p.qscale ? __ldg(at<const float>(p.qscale) + mine) : 1.f;
   }
 };
 
 // End of document j: reduces the four lanes of each row (ties: lowest index; NaN and all -infinity: token 0), stores the
 // argmax, and sums rows in fours, ((t0+t1)+(t2+t3)), an order fixed by the token's place in its query.
-template <bool ARG> __device__ __forceinline__ void finish(Running& s, const ForwardParams& p, const Run& run, const WarpRows& rows, int j, int lane) {
+template <bool ARG, class Board>
+__device__ __forceinline__ void finish(Running& s, const ForwardParams& p, const Run& run, const WarpRows& rows, Board& board, int j) {
+  const int lane = lane_id();
   const bool odd = lane & 1;  // even lanes go on with row g, odd lanes with row g+8
-  const int64_t at0 = run.winner + j * run.stride + rows.x;
+  const int64_t at0 = rows.winner + (int64_t)j * run.stride;
   float m = odd ? s.m1 : s.m0, o = __shfl_xor_sync(~0u, odd ? s.m0 : s.m1, 1);
   if constexpr (ARG) {
     const float q2 = 2 * (lane & 3);
@@ -101,11 +137,17 @@ template <bool ARG> __device__ __forceinline__ void finish(Running& s, const For
     m = max_nan(m, o);
     m = max_nan(m, __shfl_xor_sync(~0u, m, 2));
   }
-  float sum = rows.valid ? m * rows.scale : 0.f;
+  float sum = rows.scale != 0 ? m * rows.scale : 0.f;  // a padding row's m may be NaN
   sum += __shfl_xor_sync(~0u, sum, 4);
   sum += __shfl_xor_sync(~0u, sum, 8);
-  if (rows.in && (lane & 14) == 0) at<float>(p.part)[(at0 >> 2) + odd * 2 + (lane >> 4)] = sum;
+  const int slab = odd * 2 + (lane >> 4);
   s = Running();
+  if constexpr (std::is_same<Board, SlabBoard>::value)
+    if (p.scores) {
+      board.post(sum, (lane & 14) == 0, threadIdx.x / 32 % 4 * 4 + slab, at<float>(p.scores) + j);
+      return;
+    }
+  if (rows.in && (lane & 14) == 0) at<float>(p.part)[(at0 >> 2) + slab] = sum;
 }
 
 // The document under the stream: columns [start,end); next: the end of the one after.
@@ -130,9 +172,9 @@ struct Walk {
 };
 
 // One tile of 2N columns from column tb on: only a group of 32 with a document end in it is masked, once per document.
-template <bool ARG, int N>
+template <bool ARG, class Board, int N>
 __device__ __forceinline__ void epilogue(const float (&acc)[N], Running& s, Walk& w, const ForwardParams& p, const Run& run, const WarpRows& rows,
-                                         int tb, int lane, float one) {
+                                         Board& board, int tb, float one) {
   Winner w0, w1;
   constexpr int CHUNKS = N / 16;
   if (w.end > tb + 2 * N) {
@@ -145,11 +187,11 @@ __device__ __forceinline__ void epilogue(const float (&acc)[N], Running& s, Walk
       int lo = c1 - 32;
       if (w.end > c1) { see32<ARG, false>(acc, c, s, w0, w1, 0, 0, one); continue; }
       for (;;) {
-        see32<ARG, true>(acc, c, s, w0, w1, min(w.end, c1) - lo, 2 * (lane & 3) + tb - lo, one);
+        see32<ARG, true>(acc, c, s, w0, w1, min(w.end, c1) - lo, 2 * (lane_id() & 3) + tb - lo, one);
         if (w.end > c1) break;
         settle<ARG>(w0, s.m0, s.i0, tb - w.start);
         settle<ARG>(w1, s.m1, s.i1, tb - w.start);
-        finish<ARG>(s, p, run, rows, w.j, lane);
+        finish<ARG>(s, p, run, rows, board, w.j);
         w.advance(p, run);
         if (w.j >= run.jb) return;
         lo = w.start;
@@ -186,7 +228,7 @@ template <int TILE> struct Shares {
         r.x0 = tile * TILE;
         r.x1 = min(r.x0 + TILE, (int)p.totq);
         r.winner = 0;
-        r.stride = p.totq;
+        r.stride = (int)p.totq;
       } else {
         const int i = ja / (int)p.group, first = i * (int)p.group;
         const int lo = __ldg(at<const int>(p.cuq) + i), hi = __ldg(at<const int>(p.cuq) + i + 1);
@@ -194,7 +236,7 @@ template <int TILE> struct Shares {
         r.x0 = lo + tile * TILE;
         r.x1 = min(r.x0 + TILE, hi);
         r.stride = hi - lo;
-        r.winner = (int64_t)lo * p.group - first * r.stride - lo;
+        r.winner = (int64_t)lo * p.group - (int64_t)first * r.stride - lo;
       }
       r.ja = ja;
       r.jb = jb;

@@ -25,6 +25,7 @@ template <class Op, int KSTEPS, bool ARG> __device__ __forceinline__ void forwar
   // ldmatrix: lane supplies row n of one of four matrices: columns 0-7 | 8-15 of 16, bytes 0-15 | 16-31 of a k-step
   const int ln = (lane & 7) + ((lane >> 4) << 3), lk = (lane >> 3) & 1;
 
+  NoBoard board;
   Shares<TILE> shares(p, lane);
   Run run;
   while (shares.next(p, run)) {
@@ -60,35 +61,23 @@ template <class Op, int KSTEPS, bool ARG> __device__ __forceinline__ void forwar
       __syncthreads();
       load(t + STAGES - 1);
       const uint32_t tile = sm + (t % STAGES) * STAGE;
-      auto fetch = [&](uint32_t (&b)[2][4], int step) {  // 32 columns x one k-step
-        const int h = step / KSTEPS, k = step % KSTEPS;
+      float acc[2][32] = {};
 #pragma unroll
-        for (int n = 0; n < 2; n++) ldmatrix4(b[n], tile + (k / 4) * HALF + swizzled(h * 32 + n * 16 + ln, (k % 4) * 2 + lk));
-      };
-      uint32_t b[2][2][4];
-      fetch(b[0], 0);
+      for (int k = 0; k < KSTEPS; k++) {
 #pragma unroll
-      for (int h = 0; h < 2; h++) {
-        float acc[2][16] = {};
+        for (int n = 0; n < 4; n++) {
+          uint32_t b[4];
+          ldmatrix4(b, tile + (k / 4) * HALF + swizzled(n * 16 + ln, (k % 4) * 2 + lk));
 #pragma unroll
-        for (int k = 0; k < KSTEPS; k++) {
-          const int step = h * KSTEPS + k;
-          if (step + 1 < 2 * KSTEPS) fetch(b[(step + 1) & 1], step + 1);
-#pragma unroll
-          for (int n = 0; n < 2; n++)
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-              mma<Op>(&acc[i][n * 8], a[i][k], b[step & 1][n][0], b[step & 1][n][1]);
-              mma<Op>(&acc[i][n * 8 + 4], a[i][k], b[step & 1][n][2], b[step & 1][n][3]);
-            }
-        }
-        const int tb = run.c0 + t * COLUMNS + h * 32;
-        if (walk.j < run.jb) {
-          walk1 = walk;
-          epilogue<ARG>(acc[0], s[0], walk1, p, run, rows[0], tb, lane, one);
-          epilogue<ARG>(acc[1], s[1], walk, p, run, rows[1], tb, lane, one);
+          for (int i = 0; i < 2; i++) {
+            mma<Op>(&acc[i][n * 8], a[i][k], b[0], b[1]);
+            mma<Op>(&acc[i][n * 8 + 4], a[i][k], b[2], b[3]);
+          }
         }
       }
+      walk1 = walk;
+      epilogue<ARG>(acc[0], s[0], walk1, p, run, rows[0], board, run.c0 + t * COLUMNS, one);
+      epilogue<ARG>(acc[1], s[1], walk, p, run, rows[1], board, run.c0 + t * COLUMNS, one);
     }
     copy_wait<0>();
   }
@@ -105,6 +94,7 @@ template <class Op, bool ARG> __device__ __forceinline__ void forward_stream(con
   const int la = lane & 15, lka = lane >> 4;                             // query rows 0-15, bytes 0-15 | 16-31
   const int chunks = (pitch + 127) / 128;
 
+  NoBoard board;
   Shares<TILE> shares(p, lane);
   Run run;
   while (shares.next(p, run)) {
@@ -178,7 +168,7 @@ template <class Op, bool ARG> __device__ __forceinline__ void forward_stream(con
             acc[4 * i + 2 + h] = fmaf(low[4 * i + 2 + h], 0x1p-11f, acc[4 * i + 2 + h]) * f;
           }
       }
-      epilogue<ARG>(acc, s, walk, p, run, rows, tb, lane, one);
+      epilogue<ARG>(acc, s, walk, p, run, rows, board, tb, one);
     }
     copy_wait<0>();
   }

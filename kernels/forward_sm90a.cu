@@ -19,16 +19,21 @@
 #include "mma.cuh"
 #include "wgmma.cuh"
 
-template <class Op_, int KSTEPS_, int GROUPS_, bool DEEP_, bool STREAM_> struct Shape {
+// Where a tile's query rows are: kept in shared memory, in registers (split rows of at most 512 bytes), or fetched again
+// with every stage.
+enum Query { SHARED, REGISTERS, STREAM };
+
+template <class Op_, int KSTEPS_, int GROUPS_, bool DEEP_, Query QUERY_> struct Shape {
   using Op = Op_;
   static constexpr int KSTEPS = KSTEPS_, GROUPS = GROUPS_, TILE = 64 * GROUPS, COLUMNS = 128;
-  static constexpr bool DEEP = DEEP_, STREAM = STREAM_;  // several stages a tile; query rows come with them
+  static constexpr bool DEEP = DEEP_;  // several stages a tile
+  static constexpr Query QUERY = QUERY_;
   static constexpr int LOW = Op::SPLIT ? 64 : 1;          // accumulators of the small products
-  static constexpr int CHUNKS = (KSTEPS + 3) / 4, DBYTES = CHUNKS * COLUMNS * 128, QBYTES = CHUNKS * TILE * 128;
-  static constexpr int STAGE = DBYTES + (STREAM ? QBYTES : 0);
+  static constexpr int CHUNKS = (KSTEPS + 3) / 4, DBYTES = CHUNKS * COLUMNS * 128, QBYTES = QUERY == REGISTERS ? 0 : CHUNKS * TILE * 128;
+  static constexpr int STAGE = DBYTES + (QUERY == STREAM ? QBYTES : 0);
   static constexpr int THREADS = 128 * (GROUPS + 1), CTAS = GROUPS == 1 ? 2 : 1, MAX_STAGES = 12;
   static constexpr int FEW = 24, MANY = GROUPS == 4 ? 112 : GROUPS == 1 ? 216 : 240;  // registers of a thread
-  static constexpr int CONTROL = 256;  // bytes behind the tiles: barriers
+  static constexpr int BOARD = 256, CONTROL = BOARD + 128;  // bytes behind the tiles: barriers, then the slab boards
   static_assert(FEW + GROUPS * MANY <= 65536 / (CTAS * THREADS) / 8 * 8 * (GROUPS + 1), "setmaxnreg.inc would wait for ever");
 };
 
@@ -40,7 +45,7 @@ template <class S> struct Ring {
     uint32_t size;
     asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(size));
     depth = ((int)p.ldd * S::Op::BYTES + S::KSTEPS * 32 - 1) / (S::KSTEPS * 32);
-    const int resident = S::STREAM ? 0 : depth * S::QBYTES;
+    const int resident = S::QUERY == SHARED ? depth * S::QBYTES : 0;
     stages = min(((int)size - S::CONTROL - resident) / S::STAGE, S::MAX_STAGES);
     q = shared_address(shared);
     stage0 = q + resident;
@@ -62,7 +67,7 @@ template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params
   int st = 0, ph = 0, qph = 0;
   Run run;
   while (shares.next(P.f, run)) {
-    if constexpr (!S::STREAM) {
+    if constexpr (S::QUERY == SHARED) {
       barrier_wait(ring.qempty, qph ^ 1);
       qph ^= 1;
       barrier_expect(ring.qfull, ring.depth * S::QBYTES);
@@ -78,7 +83,7 @@ template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params
         for (int b = 0; b < S::CHUNKS; b++) {
           const int x = 64 * (k * S::CHUNKS + b);
           copy_box(to + b * S::COLUMNS * 128, P.dtile, bar, x, c);
-          if constexpr (S::STREAM)
+          if constexpr (S::QUERY == STREAM)
             for (int g = 0; g < S::GROUPS; g++) copy_box(to + S::DBYTES + (b * S::GROUPS + g) * 8192, P.qtile, bar, x, run.x0 + 64 * g);
         }
         if (++st == ring.stages) { st = 0; ph ^= 1; }
@@ -108,44 +113,87 @@ template <class S, bool ADD> __device__ __forceinline__ void multiply(float (&ac
   warpgroup_commit();
 }
 
-// acc = (acc + low 2^-11) times the scale of each document row.
-__device__ __forceinline__ void combine(float (&acc)[64], const float (&low)[64], const ForwardParams& p, int c, int last, int lane) {
-  const float* scale = at<const float>(p.dscale);
+// The split with query rows in registers: rows of four chunks, high parts in q[4c], q[4c+1], low parts in q[4c+2], q[4c+3].
+__device__ __forceinline__ void load_rows(uint32_t (&q)[16][4], const ForwardParams& p, const Run& run, int x, int lane) {
+  const int pitch = (int)p.ldq * 2;
 #pragma unroll
-  for (int i = 0; i < 16; i++)
+  for (int k = 0; k < 16; k++)
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-      const float f = __ldg(scale + min(c + 8 * i + 2 * (lane & 3) + h, last));
-      acc[4 * i + h] = fmaf(low[4 * i + h], 0x1p-11f, acc[4 * i + h]) * f;
-      acc[4 * i + 2 + h] = fmaf(low[4 * i + 2 + h], 0x1p-11f, acc[4 * i + 2 + h]) * f;
+    for (int e = 0; e < 4; e++) {
+      const int row = x + (lane >> 2) + (e & 1) * 8, at0 = k * 32 + (e >> 1) * 16 + (lane & 3) * 4;
+      q[k][e] = row < run.x1 && at0 < pitch ? __ldg((const uint32_t*)(at<const char>(p.q) + (size_t)row * pitch + at0)) : 0;
     }
+}
+__device__ __forceinline__ void multiply(float (&acc)[64], float (&low)[64], const uint32_t (&q)[16][4], uint32_t d) {
+  warpgroup_fence();
+#pragma unroll
+  for (int c = 0; c < 4; c++)
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+      const uint32_t high = c * (128 * 128) + k * 32;
+      wgmma_f16(low, q[4 * c + 2 + k], descriptor(d, high), c + k > 0);
+      wgmma_f16(low, q[4 * c + k], descriptor(d, high + 64), 1);
+      wgmma_f16(acc, q[4 * c + k], descriptor(d, high), c + k > 0);
+    }
+  warpgroup_commit();
+}
+
+// Brings the scales of a tile's document rows near while the products run.
+__device__ __forceinline__ void touch_scales(const ForwardParams& p, int c, int last, int tid) {
+  float f;
+  asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(f) : "l"(at<const float>(p.dscale) + min(c + tid, last)));
+}
+// acc = (acc + low 2^-11) times the scale of each document row; last: the run's last row.
+__device__ __forceinline__ void combine(float (&acc)[64], const float (&low)[64], const ForwardParams& p, int c, int last, int lane) {
+  const float* scale = at<const float>(p.dscale) + c + 2 * (lane & 3);
+  const int left = last - c - 2 * (lane & 3);
+#pragma unroll
+  for (int b = 0; b < 4; b++) {  // eight loads at a time: 128 accumulators leave no room for 32, and one at a time would wait
+    float f[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+      asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(f[i]) : "l"(scale + min(8 * (4 * b + i / 2) + i % 2, left)) : "memory");
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+      const int e = 4 * (4 * b + i / 2) + i % 2;
+      acc[e] = fmaf(low[e], 0x1p-11f, acc[e]) * f[i];
+      acc[e + 2] = fmaf(low[e + 2], 0x1p-11f, acc[e + 2]) * f[i];
+    }
+  }
 }
 
 // One warpgroup of 64 query rows.
-template <class S, bool ARG> __device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S>& ring, Shares<S::TILE>& shares, int group) {
+template <class S, bool ARG>
+__device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S>& ring, Shares<S::TILE>& shares, int group) {
   const ForwardParams& p = P.f;
   const int tid = threadIdx.x & 127, lane = threadIdx.x & 31;
   const float one = __int_as_float(0x3f800000 + (int)(p.dim >> 62));  // 1, but the compiler cannot know
+  typename std::conditional<S::GROUPS == 1, SlabBoard, NoBoard>::type board;
+  if constexpr (S::GROUPS == 1) board.board = ring.full + S::BOARD;
   int st = 0, ph = 0, qph = 0;
   float acc[64], low[S::LOW] = {};
+  uint32_t rowsq[S::QUERY == REGISTERS ? 16 : 1][4];
   Run run;
   while (shares.next(p, run)) {
     const WarpRows rows(p, run, run.x0 + group * 64 + (tid >> 5) * 16, lane);
     Walk walk(p, run);
     Running s;
-    if constexpr (!S::STREAM) { barrier_wait(ring.qfull, qph); qph ^= 1; }
+    if constexpr (S::QUERY == SHARED) { barrier_wait(ring.qfull, qph); qph ^= 1; }
+    if constexpr (S::QUERY == REGISTERS) load_rows(rowsq, p, run, run.x0 + group * 64 + (tid >> 5) * 16, lane);
     for (int c = run.c0; c < run.c1; c += S::COLUMNS) {
       uint32_t stage = ring.stage0 + st * S::STAGE, used = ring.empty + 8 * st;
       barrier_wait(ring.full + 8 * st, ph);
       if (++st == ring.stages) { st = 0; ph ^= 1; }
       pin(acc);
       pin(low);
-      multiply<S, false>(acc, low, (S::STREAM ? stage + S::DBYTES : ring.q) + group * 8192, stage);
+      if constexpr (S::QUERY == REGISTERS) multiply(acc, low, rowsq, stage);
+      else multiply<S, false>(acc, low, (S::QUERY == STREAM ? stage + S::DBYTES : ring.q) + group * 8192, stage);
+      if constexpr (S::Op::SPLIT) touch_scales(p, c, run.c1 - 1, tid);
       if constexpr (S::DEEP)
         for (int k = 1; k < ring.depth; k++) {
           stage = ring.stage0 + st * S::STAGE;
           barrier_wait(ring.full + 8 * st, ph);
-          multiply<S, true>(acc, low, (S::STREAM ? stage + S::DBYTES : ring.q + k * S::QBYTES) + group * 8192, stage);
+          multiply<S, true>(acc, low, (S::QUERY == STREAM ? stage + S::DBYTES : ring.q + k * S::QBYTES) + group * 8192, stage);
           warpgroup_wait<1>();
           if (tid == 0) barrier_arrive(used);
           used = ring.empty + 8 * st;
@@ -156,9 +204,9 @@ template <class S, bool ARG> __device__ __forceinline__ void consume(const Forwa
       pin(low);
       if (tid == 0) barrier_arrive(used);
       if constexpr (S::Op::SPLIT) combine(acc, low, p, c, run.c1 - 1, lane);
-      epilogue<ARG>(acc, s, walk, p, run, rows, c, lane, one);
+      epilogue<ARG>(acc, s, walk, p, run, rows, board, c, one);
     }
-    if constexpr (!S::STREAM) if (tid == 0) barrier_arrive(ring.qempty);
+    if constexpr (S::QUERY == SHARED) if (tid == 0) barrier_arrive(ring.qempty);
   }
 }
 
@@ -181,22 +229,22 @@ template <class S, bool ARG> __device__ __forceinline__ void forward(const Forwa
 #define FORWARD(name, S)                                                                              \
   KERNEL(maxsim_forward_##name##_max_sm90a, ForwardSm90Params, S::THREADS, S::CTAS, forward<S, false>) \
   KERNEL(maxsim_forward_##name##_arg_sm90a, ForwardSm90Params, S::THREADS, S::CTAS, forward<S, true>)
-#define SHAPE(name, Op, KSTEPS, GROUPS, DEEP, STREAM)           \
-  using Shape_##name = Shape<Op, KSTEPS, GROUPS, DEEP, STREAM>; \
+#define SHAPE(name, Op, KSTEPS, GROUPS, DEEP, QUERY)           \
+  using Shape_##name = Shape<Op, KSTEPS, GROUPS, DEEP, QUERY>; \
   FORWARD(name, Shape_##name)
-
 #define SIXTEEN_BIT(type, Op)                       \
-  SHAPE(type##_k8_m64, Op, 8, 1, false, false)     \
-  SHAPE(type##_long_m64, Op, 4, 1, true, false)    \
-  SHAPE(type##_k8_m128, Op, 8, 2, false, false)    \
-  SHAPE(type##_k4_m256, Op, 4, 4, false, false)    \
-  SHAPE(type##_k6_m256, Op, 6, 4, false, false)    \
-  SHAPE(type##_k8_m256, Op, 8, 4, false, false)    \
-  SHAPE(type##_long_m256, Op, 4, 4, true, false)   \
-  SHAPE(type##_stream, Op, 4, 4, true, true)
+  SHAPE(type##_k8_m64, Op, 8, 1, false, SHARED)     \
+  SHAPE(type##_long_m64, Op, 4, 1, true, SHARED)    \
+  SHAPE(type##_k8_m128, Op, 8, 2, false, SHARED)    \
+  SHAPE(type##_k4_m256, Op, 4, 4, false, SHARED)    \
+  SHAPE(type##_k6_m256, Op, 6, 4, false, SHARED)    \
+  SHAPE(type##_k8_m256, Op, 8, 4, false, SHARED)    \
+  SHAPE(type##_long_m256, Op, 4, 4, true, SHARED)   \
+  SHAPE(type##_stream, Op, 4, 4, true, STREAM)
 
 SIXTEEN_BIT(bf16, Bf16)
 SIXTEEN_BIT(f16, F16)
-SHAPE(tf32_stream, Tf32, 4, 4, true, true)
-SHAPE(split_long_m128, Split, 4, 2, true, false)
-SHAPE(split_stream, Split, 4, 2, true, true)
+SHAPE(tf32_stream, Tf32, 4, 4, true, STREAM)
+SHAPE(split_k16_m128, Split, 16, 2, false, REGISTERS)
+SHAPE(split_long_m128, Split, 4, 2, true, SHARED)
+SHAPE(split_stream, Split, 4, 2, true, STREAM)

@@ -3,14 +3,15 @@
 //   dd[r,:] = sum over the CSR list of document row r of ds[i(x), k(j)] q[x,:]
 //   dq[x,:] = sum over the documents j that x meets, ascending, of ds[i(x), k(j)] d[cud[j] + argmax(x,j),:]
 //
-// Both are bound by the bytes that the row gathers move out of L2, so a row is read 16 bytes a lane: LANES lanes share a
-// row, 32/LANES entries of a list are read side by side (and summed in a fixed tree at the end), several steps in flight.
-// Rows wider than 512 bytes are cut over blockIdx.y. A document row that thousands chose ("hub") is summed by the whole
+// Both are bound by the bytes that the row gathers move out of L2. A warp owns an output row (512 bytes of it; wider rows
+// are cut over blockIdx.y). Its lanes read 32 terms at once, a source row and a weight each, and hand them round by
+// shuffles; LANES lanes share a source row of 16 bytes a lane, so 32/LANES terms are added side by side (and summed in a
+// fixed tree at the end), several steps in flight. A document row that thousands chose ("hub") is summed by the whole
 // CTA: each warp a contiguous eighth of the list, the eight partial sums in order.
 #pragma once
 #include "common.cuh"
 
-constexpr int GRAD_WARPS = 8, GRAD_HUB = 512;
+constexpr int GRAD_WARPS = 8, GRAD_HUB = 512, GRAD_DEEP = 4;  // warps a CTA; terms that make a hub; steps in flight
 
 template <class T> struct Acc { using type = float; };
 template <> struct Acc<double> { using type = double; };
@@ -42,6 +43,16 @@ template <class T, bool ALIGNED> struct Rows {
   int left;          // columns from there to the end of the row
   __device__ Rows(maxsim_ptr rows, int64_t ld, int64_t dim, int k)
       : base((const char*)(at<const T>(rows) + (k < dim ? k : 0))), pitch((unsigned)(ld * sizeof(T))), left((int)dim - (k < dim ? k : 0)) {}
+  // Row r, or zeros: predicated, not a branch, so that several loads can be in flight.
+  __device__ Lane<T> load_if(bool in, int r) const {
+    Lane<T> x;
+    x.v = make_uint4(0, 0, 0, 0);
+    if constexpr (ALIGNED)
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n@p ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];\n}\n"
+                   : "+r"(x.v.x), "+r"(x.v.y), "+r"(x.v.z), "+r"(x.v.w) : "l"(base + (size_t)(unsigned)r * pitch), "r"((int)in));
+    else if (in) x = load(r);
+    return x;
+  }
   __device__ Lane<T> load(int r) const {
     const T* from = (const T*)(base + (size_t)(unsigned)r * pitch);
     Lane<T> x;
@@ -73,109 +84,194 @@ template <class A, int E> __device__ __forceinline__ void store_row(A* row, int 
   }
 }
 
-template <int LANES, class A, int E> __device__ __forceinline__ void sum_side_by_side(A (&acc)[E]) {
-#pragma unroll
-  for (int o = LANES; o < 32; o <<= 1)
-#pragma unroll
-    for (int e = 0; e < E; e++) acc[e] += __shfl_xor_sync(~0u, acc[e], o);
-}
+// One term of a sum: weight times source row; row -1: no term.
+template <class A> struct Term {
+  int row = -1;
+  A weight = 0;
+};
 
-template <class T, bool ALIGNED, int LANES> struct GradD {
+// A warp's sum of terms, LANES lanes a source row, 32/LANES terms side by side.
+template <class T, bool ALIGNED, int LANES> struct Gather {
   using A = typename Acc<T>::type;
-  static constexpr int E = Lane<T>::E, SIDE = 32 / LANES, DEEP = ALIGNED ? 4 : 1;
-  const GradDParams& p;
-  int k, side;  // this lane's first column; which of the entries read side by side
-  Rows<T, ALIGNED> q;
+  static constexpr int E = Lane<T>::E, SIDE = 32 / LANES, DEEP = ALIGNED ? GRAD_DEEP : 1, STEP = DEEP * SIDE;
+  int lane, k;  // k: this lane's first column
+  Rows<T, ALIGNED> rows;
 
-  __device__ GradD(const GradDParams& p_)
-      : p(p_), k((blockIdx.y * 32 + threadIdx.x % LANES) * E), side(threadIdx.x % 32 / LANES), q(p_.q, p_.ldq, p_.dim, k) {}
-  // Row x of q: 16-bit rows are always packed, wider ones may be the user's, read through the map.
-  __device__ Lane<T> row(int x) const { return q.load(sizeof(T) == 2 ? x : row_of(p.qmap, x)); }
-  __device__ A weight(const A* ds, int x) const {
-    if (p.group) return __ldg(ds);
-    int i = p.qmul ? (int)(__umulhi((unsigned)x, (unsigned)p.qmul) >> p.qshift) : __ldg(at<const int>(p.qowner) + x);
-    return __ldg(ds + (size_t)i * p.bd);
-  }
-  // acc += entries [b,e) of document j's list
-  __device__ void gather(int j, int b, int e, A (&acc)[E]) const {
-    const Meets m = meets(p, j);
-    const A* ds = at<const A>(p.ds) + j;  // all pairs: column j; grouped: ds[i, j-i*group] is element j too
-    const bool wide = p.listbytes == 4;
-    int n = b + side;
-    for (; n + (DEEP - 1) * SIDE < e; n += DEEP * SIDE) {
-      int x[DEEP]; Lane<T> v[DEEP]; A g[DEEP];
+  __device__ Gather(maxsim_ptr src, int64_t ld, int64_t dim) : lane(threadIdx.x & 31), k((blockIdx.y * 32 + lane % LANES) * E), rows(src, ld, dim, k) {}
+
+  // acc += the terms that lanes from .. to-1 hold. Term n of a sum belongs to side n % SIDE wherever windows of 32 begin:
+  // phase is the side of the first of these.
+  __device__ __forceinline__ void add_terms(const Term<A>& t, int from, int to, int phase, A (&acc)[E]) const {
+    const bool gaps = __any_sync(~0u, lane >= from && lane < to && t.row < 0);
+    const int side = (lane / LANES - phase) & (SIDE - 1);
+#pragma unroll 1
+    for (int full = gaps ? 0 : (to - from) / STEP; full > 0; full--, from += STEP) {
+      Lane<T> v[DEEP];
 #pragma unroll
-      for (int i = 0; i < DEEP; i++) x[i] = m.lo + (int)load_index(p.list, m.winner + n + i * SIDE, wide);
+      for (int i = 0; i < DEEP; i++) v[i] = rows.load(__shfl_sync(~0u, t.row, from + side + i * SIDE));
 #pragma unroll
-      for (int i = 0; i < DEEP; i++) { v[i] = row(x[i]); g[i] = weight(ds, x[i]); }
-#pragma unroll
-      for (int i = 0; i < DEEP; i++) add<T>(acc, v[i], g[i]);
+      for (int i = 0; i < DEEP; i++) add<T>(acc, v[i], __shfl_sync(~0u, t.weight, from + side + i * SIDE));
     }
 #pragma unroll 1
-    for (; n < e; n += SIDE) {
-      const int x = m.lo + (int)load_index(p.list, m.winner + n, wide);
-      add<T>(acc, row(x), weight(ds, x));
+    for (; from < to; from += STEP) {  // what is left, or a window with gaps
+      Lane<T> v[DEEP];
+#pragma unroll
+      for (int i = 0; i < DEEP; i++) {
+        const int n = from + side + i * SIDE, row = __shfl_sync(~0u, t.row, n);
+        v[i] = rows.load_if(n < to && row >= 0, row);
+      }
+#pragma unroll
+      for (int i = 0; i < DEEP; i++) {
+        const int n = from + side + i * SIDE;
+        const A w = __shfl_sync(~0u, t.weight, n);
+        add<T>(acc, v[i], n < to ? w : 0);
+      }
     }
-    sum_side_by_side<LANES>(acc);
   }
-  __device__ void store(int r, const A (&acc)[E]) const {
-    if (side == 0 && k < p.dim) store_row(at<A>(p.dd) + (size_t)row_of(p.dmap, r) * p.dim, k, (int)p.dim, acc);
+  __device__ __forceinline__ void add_sides(A (&acc)[E]) const {
+#pragma unroll
+    for (int o = LANES; o < 32; o <<= 1)
+#pragma unroll
+      for (int e = 0; e < E; e++) acc[e] += __shfl_xor_sync(~0u, acc[e], o);
   }
-  __device__ static void run(const GradDParams& p) { GradD(p).rows(); }
-  __device__ void rows() const {
-    __shared__ A partial[GRAD_WARPS][LANES * E];
-    const int warp = threadIdx.x >> 5, first = blockIdx.x * GRAD_WARPS, last = min(GRAD_WARPS, (int)p.totd - first);
-    const int* rowptr = at<const int>(p.rowptr);
-    // Step -1: every warp its own row unless that is a hub. Then, all warps together the hubs among the rows.
+  __device__ __forceinline__ void store(maxsim_ptr out, int row, int64_t dim, const A (&acc)[E]) const {
+    if (lane < LANES && k < dim) store_row(at<A>(out) + (size_t)row * dim, k, (int)dim, acc);
+  }
+};
+
+// A warp owns a contiguous piece of document rows, as many as the grid leaves it. Inside a document their lists follow
+// each other, so the terms are read as one stream, 32 at a time and 32 ahead. No row's sum depends on the pieces.
+template <class T, bool ALIGNED, int LANES> struct GradD {
+  using G = Gather<T, ALIGNED, LANES>;
+  using A = typename G::A;
+
+  struct Doc {
+    int lo;          // first query row that the document meets
+    size_t winner;
+    const A* ds;     // all pairs: column j; grouped: ds[i, j - i*group] is element j too
+    __device__ Doc(const GradDParams& p, int j) {
+      const Meets m = meets(p, j);
+      lo = m.lo;
+      winner = m.winner;
+      ds = at<const A>(p.ds) + j;
+    }
+    __device__ __forceinline__ Term<A> term(const GradDParams& p, int n) const {
+      const int x = lo + (int)load_index(p.list, winner + n, p.listbytes == 4);
+      size_t i = 0;
+      if (!p.group) i = p.qmul ? __umulhi((unsigned)x, (unsigned)p.qmul) >> p.qshift : __ldg(at<const int>(p.qowner) + x);
+      Term<A> t;
+      t.row = sizeof(T) == 2 ? x : row_of(p.qmap, x);  // 16-bit rows are always packed
+      t.weight = __ldg(ds + i * p.bd);
+      return t;
+    }
+  };
+
+  // Document rows of this CTA and how many of them a warp owns. Read anew where it is needed: registers are scarce.
+  __device__ __forceinline__ static int rows_of_cta(const GradDParams& p, int& first, int& last) {
+    unsigned cta, ctas;
+    asm volatile("mov.u32 %0, %%ctaid.x;\nmov.u32 %1, %%nctaid.x;" : "=r"(cta), "=r"(ctas));
+    const int per = (int)((p.totd + ctas * GRAD_WARPS - 1) / (ctas * GRAD_WARPS));
+    first = (int)min((int64_t)cta * GRAD_WARPS * per, p.totd);
+    last = (int)min((int64_t)first + GRAD_WARPS * per, p.totd);
+    return per;
+  }
+  __device__ static void run(const GradDParams& p) {
+    const G g(p.q, p.ldq, p.dim);
+    int r0, end;
+    const int per = rows_of_cta(p, r0, end);
+    r0 = min(r0 + (int)(threadIdx.x >> 5) * per, end);
+    end = min(r0 + per, end);
+    bool hub = false;
 #pragma unroll 1
-    for (int step = -1; step < last; step++) {
-      const int r = first + (step < 0 ? warp : step), col = threadIdx.x % LANES * E;
-      int j = 0, b = 0, e = 0;
-      if (r < p.totd) {
-        j = __ldg(at<const int>(p.downer) + r);
-        b = __ldg(rowptr + r + j);
-        e = __ldg(rowptr + r + j + 1);
+    for (; r0 < end; r0 += 32) {
+      int j = -1, e = 0;  // lane l: document and list end of row r0+l
+      if (r0 + g.lane < end) {
+        j = __ldg(at<const int>(p.downer) + r0 + g.lane);
+        e = __ldg(at<const int>(p.rowptr) + r0 + g.lane + j + 1);
       }
-      const bool hub = e - b > GRAD_HUB;
-      if (step >= 0 && !hub) continue;
-      if (step >= 0) {
-        const int each = (e - b + GRAD_WARPS - 1) / GRAD_WARPS;
-        b = min(b + warp * each, e);
-        e = min(b + each, e);
-      }
-      A acc[E] = {};
-      if (step >= 0 || (!hub && r < p.totd)) gather(j, b, e, acc);
-      if (step < 0) {
-        if (!hub && r < p.totd) store(r, acc);
-        if (!__syncthreads_or(hub)) return;
-        continue;
-      }
-      __syncthreads();
-      if (side == 0)
-#pragma unroll
-        for (int i = 0; i < E; i++) partial[warp][col + i] = acc[i];
-      __syncthreads();
-      if (warp == 0) {
-#pragma unroll
-        for (int i = 0; i < E; i++) {
-          acc[i] = 0;
-          for (int w = 0; w < GRAD_WARPS; w++) acc[i] += partial[w][col + i];
+      int at0 = __ldg(at<const int>(p.rowptr) + r0 + __shfl_sync(~0u, j, 0)), s = 0;
+#pragma unroll 1
+      while (s < min(32, end - r0)) {  // the rows of one document
+        const int doc = __shfl_sync(~0u, j, s), s1 = s + __popc(__ballot_sync(~0u, j == doc)), stop = __shfl_sync(~0u, e, s1 - 1);
+        int window = at0;
+        const Doc d(p, doc);
+        Term<A> now, next;
+        if (window + g.lane < stop) now = d.term(p, window + g.lane);
+        if (window + 32 + g.lane < stop) next = d.term(p, window + 32 + g.lane);
+#pragma unroll 1
+        for (; s < s1; s++) {
+          const int re = __shfl_sync(~0u, e, s);
+          const bool big = re - at0 > GRAD_HUB;
+          A acc[G::E] = {};
+          int phase = 0;
+#pragma unroll 1
+          while (at0 < re) {
+            const int to = min(re, window + 32);
+            if (!big) g.add_terms(now, at0 - window, to - window, phase, acc);
+            phase = (phase + to - at0) & (G::SIDE - 1);
+            at0 = to;
+            if (to < window + 32) break;
+            window += 32;
+            now = next;
+            next = Term<A>();
+            if (window + 32 + g.lane < stop) next = d.term(p, window + 32 + g.lane);
+          }
+          hub |= big;
+          if (big) continue;
+          g.add_sides(acc);
+          g.store(p.dd, row_of(p.dmap, r0 + s), p.dim, acc);
         }
-        store(r, acc);
+        at0 = 0;  // the next document's list starts over
       }
+    }
+    if (__syncthreads_or(hub)) hubs(p, g);
+  }
+  // The hubs among this CTA's rows, each by the whole CTA.
+  __device__ __forceinline__ static void hubs(const GradDParams& p, const G& g) {
+    __shared__ A partial[GRAD_WARPS][LANES * G::E];
+    int first, last;
+    rows_of_cta(p, first, last);
+    const int warp = threadIdx.x >> 5;
+#pragma unroll 1
+    for (int r = first; r < last; r++) {
+      const int j = __ldg(at<const int>(p.downer) + r), b = __ldg(at<const int>(p.rowptr) + r + j), e = __ldg(at<const int>(p.rowptr) + r + j + 1);
+      if (e - b <= GRAD_HUB) continue;
+      const int each = (e - b + GRAD_WARPS - 1) / GRAD_WARPS, from = min(b + warp * each, e), to = min(from + each, e);
+      const Doc d(p, j);
+      A acc[G::E] = {};
+#pragma unroll 1
+      for (int n = from; n < to; n += 32) {
+        Term<A> t;
+        if (n + g.lane < to) t = d.term(p, n + g.lane);
+        g.add_terms(t, 0, min(32, to - n), 0, acc);
+      }
+      g.add_sides(acc);
+      __syncthreads();
+      if (g.lane < LANES)
+#pragma unroll
+        for (int i = 0; i < G::E; i++) partial[warp][g.lane * G::E + i] = acc[i];
+      __syncthreads();
+      if (warp > 0) continue;
+#pragma unroll
+      for (int i = 0; i < G::E; i++) {
+        acc[i] = 0;
+#pragma unroll 1
+        for (int w = 0; w < GRAD_WARPS; w++) acc[i] += partial[w][g.lane % LANES * G::E + i];
+      }
+      g.store(p.dd, row_of(p.dmap, r), p.dim, acc);
     }
   }
 };
 
-// 512/LANES query rows a CTA; the rows' winners are staged through shared memory, so that the argmax is read along the
-// query rows, where it is contiguous.
-constexpr int GRAD_Q_THREADS = 512;
+// A warp owns a query row; the CTA's eight rows are neighbours and read their winners together, 32 documents ahead,
+// because the argmax is contiguous along the query rows.
 template <class T, bool ALIGNED, int LANES> struct GradQ {
-  using A = typename Acc<T>::type;
-  static constexpr int E = Lane<T>::E, ROWS = GRAD_Q_THREADS / LANES, DOCS = 2048 / ROWS, DEEP = ALIGNED ? 8 : 2;
+  using G = Gather<T, ALIGNED, LANES>;
+  using A = typename G::A;
 
-  // The row of d that won (query row x, n-th document that x meets); -1 if the document is empty.
-  __device__ static int winner(const GradQParams& p, int x, int n) {
+  // The row of d that won (query row x, n-th document that x meets); -1 if there is none.
+  __device__ __forceinline__ static int winner(const GradQParams& p, int x, int n) {
+    if (x >= p.totq || n >= (p.group ? p.group : p.bd)) return -1;
     const int j = p.group ? __ldg(at<const int>(p.qowner) + x) * (int)p.group + n : n;
     const int c = __ldg(at<const int>(p.cud) + j);
     if (c == __ldg(at<const int>(p.cud) + j + 1)) return -1;
@@ -184,41 +280,31 @@ template <class T, bool ALIGNED, int LANES> struct GradQ {
     return sizeof(T) == 2 ? r : row_of(p.dmap, r);
   }
   __device__ static void run(const GradQParams& p) {
-    __shared__ int win[DOCS][ROWS];
-    const int tid = threadIdx.x, mine = tid / LANES, k = (blockIdx.y * 32 + tid % LANES) * E;
-    const int x0 = blockIdx.x * ROWS, x = x0 + mine;
-    if (x0 >= p.totq) return;
+    __shared__ int win[2][GRAD_WARPS][33];
+    const G g(p.d, p.ldd, p.dim);
+    const int warp = threadIdx.x >> 5, x0 = blockIdx.x * GRAD_WARPS, x = x0 + warp;
     const int to = x < p.totq ? row_of(p.qmap, x) : -1;
-    const int i = x < p.totq ? __ldg(at<const int>(p.qowner) + x) : 0;
-    const Rows<T, ALIGNED> d(p.d, p.ldd, p.dim, k);
-    const int docs = p.totd == 0 ? 0 : (int)(p.group ? p.group : p.bd);
-    const A* ds = at<const A>(p.ds) + (size_t)i * (p.group ? p.group : p.bd);
-    A acc[E] = {};
+    const int docs = (int)(p.group ? p.group : p.bd), doc = threadIdx.x / GRAD_WARPS, row = threadIdx.x % GRAD_WARPS;
+    const A* ds = at<const A>(p.ds) + (size_t)(x < p.totq ? __ldg(at<const int>(p.qowner) + x) : 0) * docs;
+    A acc[G::E] = {};
+    win[0][row][doc] = winner(p, x0 + row, doc);
+    __syncthreads();
+    int turn = 0;
 #pragma unroll 1
-    for (int n0 = 0; n0 < docs; n0 += DOCS) {
-      const int n = min(DOCS, docs - n0);
-      __syncthreads();
-#pragma unroll 4
-      for (int s = tid; s < n * ROWS; s += GRAD_Q_THREADS)
-        win[s / ROWS][s % ROWS] = x0 + s % ROWS < p.totq ? winner(p, x0 + s % ROWS, n0 + s / ROWS) : -1;
-      __syncthreads();
-      if (to < 0) continue;
-      const A* g = ds + n0;
-      int s = 0;
-#pragma unroll 1
-      for (; s + DEEP <= n; s += DEEP) {
-        Lane<T> v[DEEP];
-#pragma unroll
-        for (int a = 0; a < DEEP; a++) v[a] = d.load(max(win[s + a][mine], 0));
-#pragma unroll
-        for (int a = 0; a < DEEP; a++)
-          if (win[s + a][mine] >= 0) add<T>(acc, v[a], __ldg(g + s + a));
+    for (int n = 0; n < docs; n += 32, turn ^= 1) {
+      const int ahead = winner(p, x0 + row, n + 32 + doc);
+      if (to >= 0) {
+        Term<A> t;
+        t.row = win[turn][warp][g.lane];
+        if (n + g.lane < docs) t.weight = __ldg(ds + n + g.lane);
+        g.add_terms(t, 0, min(32, docs - n), 0, acc);
       }
-#pragma unroll 1
-      for (; s < n; s++)
-        if (win[s][mine] >= 0) add<T>(acc, d.load(win[s][mine]), __ldg(g + s));
+      win[turn ^ 1][row][doc] = ahead;
+      __syncthreads();
     }
-    if (to >= 0 && k < p.dim) store_row(at<A>(p.dq) + (size_t)to * p.dim, k, (int)p.dim, acc);
+    if (to < 0) return;
+    g.add_sides(acc);
+    g.store(p.dq, to, p.dim, acc);
   }
 };
 

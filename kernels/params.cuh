@@ -50,6 +50,7 @@ struct ForwardParams {
   maxsim_ptr flagged;         // u32 (repair: nothing is done if it is 0), else 0
   maxsim_ptr argmax;          // u16 or u32 per winner, 0: not recorded
   maxsim_ptr part;            // f32 (f64) per 4 winners
+  maxsim_ptr scores;          // f32, the scores themselves instead of part: README.md says where ("direct"); else 0
   int64_t bq, bd, totq, totd; // totq = cuq[bq], totd = cud[bd]
   int64_t dim;                // elements of a row that count
   int64_t ldq, ldd;           // row pitch in elements of the storage type
@@ -63,7 +64,7 @@ struct alignas(64) ForwardSm90Params {
   uint8_t dtile[128];  // d: box 64 x 128 halves
   uint8_t qtile[128];  // q: box 64 x 64 halves
   ForwardParams f;
-  int64_t pad[9];      // to a multiple of 64 bytes
+  int64_t pad[8];      // to a multiple of 64 bytes
 };
 
 // maxsim_scores_*: scores[i,k] = sum of part over query i's slabs; 0 for an empty document or query.
@@ -128,7 +129,7 @@ struct ArgmaxParams {
 
 static_assert(sizeof(PackParams) == 9 * 8, "PackParams");
 static_assert(sizeof(OwnerParams) == 3 * 8, "OwnerParams");
-static_assert(sizeof(ForwardParams) == 23 * 8, "ForwardParams");
+static_assert(sizeof(ForwardParams) == 24 * 8, "ForwardParams");
 static_assert(sizeof(ForwardSm90Params) == 512, "ForwardSm90Params");
 static_assert(sizeof(ScoresParams) == 8 * 8, "ScoresParams");
 static_assert(sizeof(CsrParams) == 16 * 8, "CsrParams");

@@ -51,6 +51,16 @@ __device__ __forceinline__ uint64_t descriptor(uint32_t address, uint32_t off) {
                : WGMMA_ACC(d, 0), WGMMA_ACC(d, 8), WGMMA_ACC(d, 16), WGMMA_ACC(d, 24), WGMMA_ACC(d, 32), WGMMA_ACC(d, 40),          \
                  WGMMA_ACC(d, 48), WGMMA_ACC(d, 56)                                                                                 \
                : "l"(a), "l"(b), "r"(add))
+// The same in f16 with a in registers (the fragment of mma m16n8k16, 16 rows a warp).
+__device__ __forceinline__ void wgmma_f16(float (&d)[64], const uint32_t (&a)[4], uint64_t b, int add) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16"
+               " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,"
+               "%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,"
+               "%60,%61,%62,%63}, {%64,%65,%66,%67}, %68, p, 1, 1, 0;\n}\n"
+               : WGMMA_ACC(d, 0), WGMMA_ACC(d, 8), WGMMA_ACC(d, 16), WGMMA_ACC(d, 24), WGMMA_ACC(d, 32), WGMMA_ACC(d, 40),
+                 WGMMA_ACC(d, 48), WGMMA_ACC(d, 56)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
+}
 template <class Op> __device__ __forceinline__ void wgmma(float (&d)[64], uint64_t a, uint64_t b, int add) {
   if constexpr (std::is_same<Op, Bf16>::value) WGMMA("m64n128k16.f32.bf16.bf16", ", 0, 0");
   else if constexpr (std::is_same<Op, Tf32>::value) WGMMA("m64n128k8.f32.tf32.tf32", "");

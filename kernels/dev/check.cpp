@@ -1,4 +1,4 @@
-// check [quick] [only=PRECISION]: every kernel against the double reference on fresh random and adversarial inputs.
+// check [quick|tiny] [only=PRECISION] [seed=N] [images=FOLDER]: every kernel against the double reference on fresh random and adversarial inputs.
 //
 // For every case: scores within the bound of a naive float32 loop, dim 2^-24 sum|q||d| a similarity (dim at least 32), argmax equal except
 // where the winner's lead is inside that bound, gradients, exact zeros, two runs bit for bit from poisoned outputs, and
@@ -192,12 +192,13 @@ static void one(Gpu& gpu, const Kind& k, const Problem& pr, Precision p, bool ho
 }
 
 int main(int argc, char** argv) {
-  bool quick = false;
+  bool quick = false, tiny = false;
   std::string only, folder = "kernels";
   uint64_t seed = std::random_device{}();
   for (int i = 1; i < argc; i++) {
     std::string a = argv[i];
     if (a == "quick") quick = true;
+    else if (a == "tiny") tiny = true;  // for the sanitizers: touches every kernel
     else if (a.rfind("only=", 0) == 0) only = a.substr(5);
     else if (a.rfind("seed=", 0) == 0) seed = strtoull(a.c_str() + 5, nullptr, 10);
     else if (a.rfind("images=", 0) == 0) folder = a.substr(7);
@@ -228,6 +229,10 @@ int main(int argc, char** argv) {
   for (int dim : {24, 96, 256, 320, 640}) kinds.push_back({"integers dim " + std::to_string(dim), 5, 6, 1, 80, 1, 150, dim, 0, dim % 3 == 0, true, true});
   for (int dim : {32, 64, 250, 700}) kinds.push_back({"wide dim " + std::to_string(dim), 3, 5, 1, 20, 1, 50, dim, 0, false, false, false, false, true});
   if (quick) kinds = {kinds[2], kinds[3], kinds[7], kinds[8], kinds[10], {"dim 264", 2, 3, 1, 20, 1, 60, 264}, {"dim 600", 2, 3, 1, 20, 1, 60, 600}};
+  if (tiny)
+    kinds = {{"tiny masks", 3, 3, 0, 12, 0, 40, 96, 0, true}, {"tiny grouped", 3, 0, 1, 70, 1, 70, 128, 2}, {"tiny hub", 30, 2, 20, 24, 1, 30, 40, 0, false, false, false, false, false, true},
+             {"tiny long", 2, 3, 1, 140, 1, 60, 264}, {"tiny stream", 2, 3, 1, 20, 1, 60, 600}, {"tiny wide", 3, 3, 1, 9, 1, 20, 36, 0, false, false, false, false, true}, {"tiny one query", 1, 5, 30, 32, 1, 60, 64},
+             {"tiny long queries", 1, 2, 100, 128, 1, 60, 100}};
   int done = 0;
   for (const Kind& k : kinds) {
     const Problem pr = make(k);

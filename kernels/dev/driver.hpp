@@ -33,6 +33,7 @@ struct Gpu {
   std::map<std::string, CUfunction> found;
   std::map<CUfunction, int> shared;
 
+  // A variant of an image can be tried by naming it in the environment: MAXSIM, FORWARD_SM80, FORWARD_SM90A.
   explicit Gpu(const std::string& folder) {
     CK(cuInit(0));
     CK(cuDeviceGet(&dev, 0));
@@ -46,9 +47,13 @@ struct Gpu {
     CK(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
     CK(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
     CK(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
-    load(folder + "/maxsim.ptx");
-    load(folder + "/forward_sm80.ptx");
-    if (major == 9 && minor == 0) load(folder + "/forward_sm90a.cubin");
+    auto image = [&](const char* variant, const char* file) {
+      const char* v = getenv(variant);
+      load(v ? v : folder + "/" + file);
+    };
+    image("MAXSIM", "maxsim.ptx");
+    image("FORWARD_SM80", "forward_sm80.ptx");
+    if (major == 9 && minor == 0) image("FORWARD_SM90A", "forward_sm90a.cubin");
   }
   void load(const std::string& path) {
     std::ifstream f(path, std::ios::binary);

@@ -19,7 +19,7 @@ inline Choice choose(Precision p, bool hopper, int rows, int row, bool arg) {
     std::string k = (p == BF16 || p == F16) && row <= 256 ? (row <= 128 ? "k4" : row <= 192 ? "k6" : "k8") : "stream";
     return {type + k + tail + "_sm80", 1, 256, k == "stream" ? 98304 : k == "k4" ? 32768 : 65536, k == "stream" ? 128 : 256};
   }
-  if (p == SPLIT) return {type + (row <= 1024 ? "long_m128" : "stream") + tail + "_sm90a", 1, 384, most, 128};
+  if (p == SPLIT) return {type + (row <= 512 ? "k16_m128" : row <= 1024 ? "long_m128" : "stream") + tail + "_sm90a", 1, 384, most, 128};
   if (p == TF32) return {type + "stream" + tail + "_sm90a", 1, 640, most, 256};
   if (rows <= 64 && row <= 768) return {type + (row <= 256 ? "k8_m64" : "long_m64") + tail + "_sm90a", 2, 256, 115712, 64};
   if (rows <= 128 && row <= 256) return {type + "k8_m128" + tail + "_sm90a", 1, 384, most, 128};
@@ -45,7 +45,7 @@ struct Engine {
   bool hopper, record, raw;  // raw: gradients and exact forward read the user's rows
   int bq, bd, cols, dim, group, totq, totd, maxq, maxtd, ld, size, argbytes, listbytes, qlen = 0;
   int rows_q, rows_d;
-  bool identity;
+  bool identity, direct = false;  // direct: the forward writes the scores
   Buffer q, d, qs, ds_, qmap, dmap, cuq, cud, qown, down, qscale, dscale, qflag, dflag, flagged;
   Buffer arg, part, scores, rowptr, list, counts, g, dq, dd, ucuq, ucud, tape;
   Choice choice;
@@ -91,16 +91,21 @@ struct Engine {
       if (!pr.ds.empty()) g = upload(pr.ds);
     }
     csr_utile = std::max(1, std::min(maxtd, 1024));
-    if (!(maxtd <= 1024 && (bd >= gpu.sms || winners < (1u << 18))))
-      csr_segs = std::max(1, std::min(up(4 * gpu.sms, (int64_t)bd * up(maxtd, csr_utile)), up(maxq, 1024)));
+    if (maxtd > 1024 || maxq > 32768)
+      csr_segs = std::max(up(maxq, 32768), std::min(up(4 * gpu.sms, (int64_t)bd * up(maxtd, csr_utile)), up(maxq, 4096)));
     set_csr(csr_segs, csr_utile);
     choice = choose(p, hopper, maxq, ld * storage, record);
     ForwardParams& f = fp.f;
     f = {};
     const bool exact = p == F32 || p == F64;
     f.q = exact ? q.p : qs.p; f.d = exact ? d.p : ds_.p; f.qmap = qmap.p; f.dmap = dmap.p; f.cuq = cuq.p; f.cud = cud.p;
-    f.qscale = qscale.p; f.dscale = dscale.p; f.argmax = arg.p; f.part = part.p;
+    f.qscale = qscale.p; f.dscale = dscale.p; f.argmax = arg.p; f.part = part.p; f.scores = 0;
     f.bq = bq; f.bd = bd; f.totq = totq; f.totd = totd; f.dim = dim; f.ldq = f.ldd = ld; f.group = group; f.maxq = maxq; f.argbytes = argbytes;
+    bool gaps = totq == 0 || totd == 0;
+    for (int i = 0; i < bq; i++) gaps |= Q.cu[i] == Q.cu[i + 1];
+    for (int j = 0; j < bd; j++) gaps |= D.cu[j] == D.cu[j + 1];
+    direct = !gaps && hopper && p <= F16 && choice.tile == 64 && (group || bq == 1);
+    if (direct) f.scores = scores.p;
     if (!exact && hopper) {
       tensor_map(fp.dtile, ds_.p, (int64_t)ld * storage, totd, 128);
       tensor_map(fp.qtile, qs.p, (int64_t)ld * storage, totq, 64);
@@ -121,8 +126,9 @@ struct Engine {
     if (p == F32 || p == F64 || identity) return;
     if (p == SPLIT) CK(cuMemsetD8Async(flagged.p, 0, 4, gpu.stream));
     const std::string k = std::string("maxsim_pack_") + name(p);
-    gpu.launch(k, PackParams{q.p, qmap.p, qs.p, qscale.p, qflag.p, flagged.p, totq, dim, ld}, up(totq, 8), 1, 1, 256, 0, gpu.stream);
-    gpu.launch(k, PackParams{d.p, dmap.p, ds_.p, dscale.p, dflag.p, flagged.p, totd, dim, ld}, up(totd, 8), 1, 1, 256, 0, gpu.stream);
+    const int rows = p == SPLIT ? 32 : 8;  // of a CTA
+    gpu.launch(k, PackParams{q.p, qmap.p, qs.p, qscale.p, qflag.p, flagged.p, totq, dim, ld}, up(totq, rows), 1, 1, 256, 0, gpu.stream);
+    gpu.launch(k, PackParams{d.p, dmap.p, ds_.p, dscale.p, dflag.p, flagged.p, totd, dim, ld}, up(totd, rows), 1, 1, 256, 0, gpu.stream);
   }
   void product() {
     if (totd == 0 || totq == 0) return;
@@ -139,13 +145,19 @@ struct Engine {
     ScoresParams s{part.p, cuq.p, cud.p, scores.p, bq, bd, totq, group};
     gpu.launch(p == F64 ? "maxsim_scores_f64" : "maxsim_scores_f32", s, up((int64_t)bq * cols, 32), 1, 1, 256, 0, gpu.stream);
   }
-  void forward() { pack(); product(); sums(); }
+  void forward() { pack(); product(); if (!direct) sums(); }
   void csr() {
-    if (csr_segs == 0) { gpu.launch("maxsim_csr_fused", cp, bd, 1, 1, 512, 64 * std::max(maxtd, 1), gpu.stream); return; }
+    const unsigned block = maxq >= 2048 ? 1024 : 128;
+    auto csr_shared = [=](int rows) { return (int)(block / 16 + 4) * (rows + rows % 2); };
+    if (csr_segs == 0) {
+      int bytes = csr_shared(std::max(maxtd, 1)), staged = bytes + 2 * maxq;
+      gpu.launch("maxsim_csr_fused", cp, bd, 1, 1, block, listbytes == 2 && staged <= 98304 ? staged : bytes, gpu.stream);
+      return;
+    }
     const int tiles = up(maxtd, csr_utile);
-    gpu.launch("maxsim_csr_count", cp, bd, csr_segs, tiles, 512, 64 * csr_utile, gpu.stream);
-    gpu.launch("maxsim_csr_scan", cp, bd, 1, 1, 512, 0, gpu.stream);
-    gpu.launch("maxsim_csr_place", cp, bd, csr_segs, tiles, 512, 64 * csr_utile, gpu.stream);
+    gpu.launch("maxsim_csr_count", cp, bd, csr_segs, tiles, block, csr_shared(csr_utile), gpu.stream);
+    gpu.launch("maxsim_csr_scan", cp, bd, 1, 1, block, 0, gpu.stream);
+    gpu.launch("maxsim_csr_place", cp, bd, csr_segs, tiles, block, csr_shared(csr_utile), gpu.stream);
   }
   std::string grad_type() const { return p == BF16 ? "bf16" : p == F16 ? "f16" : p == F64 ? "f64" : "f32"; }
   int blocks() const { return up((int64_t)dim * size, 512); }
@@ -157,14 +169,13 @@ struct Engine {
     }
     GradDParams a{raw ? q.p : qs.p, raw ? qmap.p : 0, qown.p, down.p, dmap.p, cuq.p, cud.p, rowptr.p, list.p, g.p, dd.p,
                   bq, bd, totq, totd, group, dim, raw ? dim : ld, listbytes, mul, shift};
-    gpu.launch("maxsim_grad_d_" + grad_type(), a, up(totd, 8), blocks(), 1, 256, 0, gpu.stream);
+    const int per = (int64_t)totq * cols < 2 * (int64_t)totd ? 8 : 4;  // rows a warp: more where most were never chosen
+    gpu.launch("maxsim_grad_d_" + grad_type(), a, up(totd, 8 * per), blocks(), 1, 256, 0, gpu.stream);
   }
   void grad_q(CUstream s) {
     GradQParams a{raw ? d.p : ds_.p, raw ? dmap.p : 0, qown.p, qmap.p, cuq.p, cud.p, arg.p, g.p, dq.p,
                   bq, bd, totq, totd, group, dim, raw ? dim : ld, argbytes};
-    const int need = up((int64_t)dim * size, 16), pitch = (raw ? dim : ld) * size;
-    const int lanes = pitch % 16 ? 32 : need <= 8 ? 8 : need <= 16 ? 16 : 32;
-    gpu.launch("maxsim_grad_q_" + grad_type(), a, up(totq, 512 / lanes), blocks(), 1, 512, 0, s);
+    gpu.launch("maxsim_grad_q_" + grad_type(), a, up(totq, 8), blocks(), 1, 256, 0, s);
   }
   void clear() {
     CK(cuMemsetD8Async(dq.p, 0, dq.bytes, gpu.stream));
