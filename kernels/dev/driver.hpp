@@ -68,12 +68,13 @@ struct Gpu {
   CUfunction get(const std::string& kernel) {
     auto it = found.find(kernel);
     if (it != found.end()) return it->second;
-    for (CUmodule m : modules) {
-      CUfunction f;
-      if (cuModuleGetFunction(&f, m, kernel.c_str()) == CUDA_SUCCESS) return found[kernel] = f;
+    const size_t module = kernel.find("_sm80") != std::string::npos ? 1 : kernel.find("_sm90a") != std::string::npos ? 2 : 0;
+    CUfunction f;
+    if (module >= modules.size() || cuModuleGetFunction(&f, modules[module], kernel.c_str()) != CUDA_SUCCESS) {
+      printf("no kernel %s\n", kernel.c_str());
+      exit(1);
     }
-    printf("no kernel %s\n", kernel.c_str());
-    exit(1);
+    return found[kernel] = f;
   }
   template <class P> void launch(const std::string& kernel, const P& params, unsigned gx, unsigned gy, unsigned gz, unsigned block, int bytes, CUstream s) {
     if (gx == 0 || gy == 0 || gz == 0) return;
