@@ -24,7 +24,7 @@ import (
 //	BenchmarkFull/…                                                           a step: Gorgonia graph, TapeMachine
 //
 // float32; the names that end in Float64 are float64. provider=composed is the graph of Gorgonia's built-in ops with
-// gonum's BLAS: forward alone, and the whole step.
+// gonum's BLAS, float32 only: forward alone, and the whole step.
 //
 // GFLOP/s is the rate of one core: operations per second of processor time, of all cores together. Forward and Full
 // count the 2·bq·bd·tq·td·dim of the similarities, Backward the 4·bq·bd·tq·dim of the gradients. %peak is that rate by
@@ -64,11 +64,19 @@ var benchShapes = []benchShape{
 	{bq: 4, tq: 1024, bd: 4, td: 1024, dim: 128}, // pages of images: ColPali
 }
 
-func BenchmarkForward(b *testing.B)         { benchForward[float32](b) }
-func BenchmarkForwardFloat64(b *testing.B)  { benchForward[float64](b) }
+func BenchmarkForward(b *testing.B) {
+	benchForward[float32](b)
+	eachComposed(b, benchComposedForward)
+}
+
+func BenchmarkFull(b *testing.B) {
+	benchFull[float32](b)
+	eachComposed(b, func(b *testing.B, s benchShape) { benchStep[float32](b, s, tile.Available()[0], false) })
+}
+
 func BenchmarkBackward(b *testing.B)        { benchBackward[float32](b) }
+func BenchmarkForwardFloat64(b *testing.B)  { benchForward[float64](b) }
 func BenchmarkBackwardFloat64(b *testing.B) { benchBackward[float64](b) }
-func BenchmarkFull(b *testing.B)            { benchFull[float32](b) }
 func BenchmarkFullFloat64(b *testing.B)     { benchFull[float64](b) }
 
 // engineCall are the inputs and outputs of an engine's call.
@@ -114,17 +122,6 @@ func benchForward[T layout.Float](b *testing.B) {
 			return err
 		})
 	})
-	eachComposed(b, func(b *testing.B, s benchShape) {
-		vm, err := newComposedForward[T](s)
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer vm.Close()
-		measure[T](b, s.flop(), tile.Available()[0], func() error {
-			vm.Reset()
-			return vm.RunAll()
-		})
-	})
 }
 
 func benchBackward[T layout.Float](b *testing.B) {
@@ -155,16 +152,6 @@ func forwardTime[T layout.Float](b *testing.B, c *engineCall[T]) time.Duration {
 }
 
 func benchFull[T layout.Float](b *testing.B) {
-	run := func(b *testing.B, s benchShape, path string, fused bool) {
-		r := rand.New(rand.NewPCG(1, 2))
-		q, d := randomTokens[T](r, s.bq, s.tq, s.dim), randomTokens[T](r, s.bd, s.td, s.dim)
-		step, err := newStep(q, d, randomTokens[T](r, s.bq, s.bd), fused)
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer step.vm.Close()
-		measure[T](b, s.flop(), path, step.run)
-	}
 	for _, s := range benchShapes {
 		for _, path := range tile.Available() {
 			if path == tile.Generic && !s.slow {
@@ -172,11 +159,22 @@ func benchFull[T layout.Float](b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("provider=cpu-%s/%v", path, s), func(b *testing.B) {
 				b.Setenv(cpu.PathVariable, path)
-				run(b, s, path, true)
+				benchStep[T](b, s, path, true)
 			})
 		}
 	}
-	eachComposed(b, func(b *testing.B, s benchShape) { run(b, s, tile.Available()[0], false) })
+}
+
+// benchStep measures a training step with the fused op or with built-in ones.
+func benchStep[T layout.Float](b *testing.B, s benchShape, path string, fused bool) {
+	r := rand.New(rand.NewPCG(1, 2))
+	q, d := randomTokens[T](r, s.bq, s.tq, s.dim), randomTokens[T](r, s.bd, s.td, s.dim)
+	step, err := newStep(q, d, randomTokens[T](r, s.bq, s.bd), fused)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer step.vm.Close()
+	measure[T](b, s.flop(), path, step.run)
 }
 
 // eachComposed runs f for the shapes of the slow providers.
@@ -188,17 +186,22 @@ func eachComposed(b *testing.B, f func(b *testing.B, s benchShape)) {
 	}
 }
 
-// newComposedForward builds the graph of built-in ops without gradients.
-func newComposedForward[T layout.Float](s benchShape) (gorgonia.VM, error) {
+// benchComposedForward measures the graph of built-in ops without gradients.
+func benchComposedForward(b *testing.B, s benchShape) {
 	r := rand.New(rand.NewPCG(1, 2))
 	g := gorgonia.NewGraph()
 	node := func(name string, rows int) *gorgonia.Node {
-		return gorgonia.NodeFromAny(g, tensor.Tensor(randomTokens[T](r, rows, s.dim)), gorgonia.WithName(name))
+		return gorgonia.NodeFromAny(g, tensor.Tensor(randomTokens[float32](r, rows, s.dim)), gorgonia.WithName(name))
 	}
 	if _, err := composed(node("q", s.bq*s.tq), node("d", s.bd*s.td), s.bq, s.bd); err != nil {
-		return nil, err
+		b.Fatal(err)
 	}
-	return gorgonia.NewTapeMachine(g), nil
+	vm := gorgonia.NewTapeMachine(g)
+	defer vm.Close()
+	measure[float32](b, s.flop(), tile.Available()[0], func() error {
+		vm.Reset()
+		return vm.RunAll()
+	})
 }
 
 // BenchmarkThreads runs the forward pass with one and with all cores in turn. speedup is of the shortest wall times:
