@@ -32,7 +32,7 @@ func draw(path string, all *results) error {
 	p := plot.New()
 	p.Title.Text = fmt.Sprintf("MaxSim forward with argmax, float32, one core of %s", strings.SplitN(rows[0].config["processor"], ",", 2)[0])
 	p.Y.Label.Text = "GFLOP/s"
-	p.Y.Min, p.Y.Max = 0, peak*1.15
+	p.Y.Min, p.Y.Max = 0, peak*1.35
 	p.Legend.Top = true
 	width := vg.Points(18)
 	for k, series := range []struct {

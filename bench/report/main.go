@@ -37,7 +37,8 @@ func run(root string) error {
 
 // tables are the tables by the name that documents use.
 var tables = map[string]func(*results) (string, error){
-	"cpu-short": cpuShort, "cpu": cpuTable, "backward": backwardTable, "step": stepTable, "memory": memoryTable,
+	"openblas": openBLASTable, "cpu": cpuTable, "backward": backwardTable, "step": stepTable, "memory": memoryTable,
+	"example": exampleTable, "example-step": exampleStepTable,
 }
 
 // rewrite fills the tables of one document.

@@ -11,7 +11,10 @@ import (
 )
 
 // results are the benchmark lines of all files.
-type results struct{ rows []row }
+type results struct {
+	dir  string
+	rows []row
+}
 
 // row is one benchmark: the medians of its metrics over the lines of one file.
 type row struct {
@@ -34,7 +37,7 @@ func load(dir string) (*results, error) {
 		return nil, err
 	}
 	slices.Sort(files)
-	all := new(results)
+	all := &results{dir: dir}
 	for _, file := range files {
 		if err := all.read(file); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
