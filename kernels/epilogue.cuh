@@ -17,13 +17,6 @@ __device__ __forceinline__ float max_nan(float a, float b) {
   return m;
 }
 
-// Read where it is needed, because registers are scarcer than the few cycles.
-__device__ __forceinline__ int lane_id() {
-  int lane;
-  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
-  return lane;
-}
-
 // Running maximum of a lane's two rows; i: column inside the document as a float, exact below 2^24.
 struct Running {
   float m0 = -INFINITY, m1 = -INFINITY, i0 = 0, i1 = 0;
@@ -117,8 +110,7 @@ struct WarpRows {
 // End of document j: reduces the four lanes of each row (ties: lowest index; NaN and all -infinity: token 0), stores the
 // argmax, and sums rows in fours, ((t0+t1)+(t2+t3)), an order fixed by the token's place in its query.
 template <bool ARG, class Board>
-__device__ __forceinline__ void finish(Running& s, const ForwardParams& p, const Run& run, const WarpRows& rows, Board& board, int j) {
-  const int lane = lane_id();
+__device__ __forceinline__ void finish(Running& s, const ForwardParams& p, const Run& run, const WarpRows& rows, Board& board, int j, int lane) {
   const bool odd = lane & 1;  // even lanes go on with row g, odd lanes with row g+8
   const int64_t at0 = rows.winner + (int64_t)j * run.stride;
   float m = odd ? s.m1 : s.m0, o = __shfl_xor_sync(~0u, odd ? s.m0 : s.m1, 1);
@@ -174,7 +166,7 @@ struct Walk {
 // One tile of 2N columns from column tb on: only a group of 32 with a document end in it is masked, once per document.
 template <bool ARG, class Board, int N>
 __device__ __forceinline__ void epilogue(const float (&acc)[N], Running& s, Walk& w, const ForwardParams& p, const Run& run, const WarpRows& rows,
-                                         Board& board, int tb, float one) {
+                                         Board& board, int tb, int lane, float one) {
   Winner w0, w1;
   constexpr int CHUNKS = N / 16;
   if (w.end > tb + 2 * N) {
@@ -187,11 +179,11 @@ __device__ __forceinline__ void epilogue(const float (&acc)[N], Running& s, Walk
       int lo = c1 - 32;
       if (w.end > c1) { see32<ARG, false>(acc, c, s, w0, w1, 0, 0, one); continue; }
       for (;;) {
-        see32<ARG, true>(acc, c, s, w0, w1, min(w.end, c1) - lo, 2 * (lane_id() & 3) + tb - lo, one);
+        see32<ARG, true>(acc, c, s, w0, w1, min(w.end, c1) - lo, 2 * (lane & 3) + tb - lo, one);
         if (w.end > c1) break;
         settle<ARG>(w0, s.m0, s.i0, tb - w.start);
         settle<ARG>(w1, s.m1, s.i1, tb - w.start);
-        finish<ARG>(s, p, run, rows, board, w.j);
+        finish<ARG>(s, p, run, rows, board, w.j, lane);
         w.advance(p, run);
         if (w.j >= run.jb) return;
         lo = w.start;

@@ -76,8 +76,8 @@ template <class Op, int KSTEPS, bool ARG> __device__ __forceinline__ void forwar
         }
       }
       walk1 = walk;
-      epilogue<ARG>(acc[0], s[0], walk1, p, run, rows[0], board, run.c0 + t * COLUMNS, one);
-      epilogue<ARG>(acc[1], s[1], walk, p, run, rows[1], board, run.c0 + t * COLUMNS, one);
+      epilogue<ARG>(acc[0], s[0], walk1, p, run, rows[0], board, run.c0 + t * COLUMNS, lane, one);
+      epilogue<ARG>(acc[1], s[1], walk, p, run, rows[1], board, run.c0 + t * COLUMNS, lane, one);
     }
     copy_wait<0>();
   }
@@ -168,7 +168,7 @@ template <class Op, bool ARG> __device__ __forceinline__ void forward_stream(con
             acc[4 * i + 2 + h] = fmaf(low[4 * i + 2 + h], 0x1p-11f, acc[4 * i + 2 + h]) * f;
           }
       }
-      epilogue<ARG>(acc, s, walk, p, run, rows, board, tb, one);
+      epilogue<ARG>(acc, s, walk, p, run, rows, board, tb, lane, one);
     }
     copy_wait<0>();
   }

@@ -204,7 +204,7 @@ __device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S
       pin(low);
       if (tid == 0) barrier_arrive(used);
       if constexpr (S::Op::SPLIT) combine(acc, low, p, c, run.c1 - 1, lane);
-      epilogue<ARG>(acc, s, walk, p, run, rows, board, c, one);
+      epilogue<ARG>(acc, s, walk, p, run, rows, board, c, lane, one);
     }
     if constexpr (S::QUERY == SHARED) if (tid == 0) barrier_arrive(ring.qempty);
   }

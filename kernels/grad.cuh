@@ -99,32 +99,30 @@ template <class T, bool ALIGNED, int LANES> struct Gather {
 
   __device__ Gather(maxsim_ptr src, int64_t ld, int64_t dim) : lane(threadIdx.x & 31), k((blockIdx.y * 32 + lane % LANES) * E), rows(src, ld, dim, k) {}
 
-  // acc += the terms that lanes from .. to-1 hold. Term n of a sum belongs to side n % SIDE wherever windows of 32 begin:
-  // phase is the side of the first of these.
-  __device__ __forceinline__ void add_terms(const Term<A>& t, int from, int to, int phase, A (&acc)[E]) const {
-    const bool gaps = __any_sync(~0u, lane >= from && lane < to && t.row < 0);
-    const int side = (lane / LANES - phase) & (SIDE - 1);
+  // acc += the terms that lanes 0 .. count-1 hold.
+  __device__ __forceinline__ void add_terms(const Term<A>& t, int count, A (&acc)[E]) const {
+    const bool gaps = __any_sync(~0u, lane < count && t.row < 0);
+    int n = lane / LANES;
 #pragma unroll 1
-    for (int full = gaps ? 0 : (to - from) / STEP; full > 0; full--, from += STEP) {
+    for (int full = gaps ? 0 : count / STEP; full > 0; full--, n += STEP, count -= STEP) {
       Lane<T> v[DEEP];
 #pragma unroll
-      for (int i = 0; i < DEEP; i++) v[i] = rows.load(__shfl_sync(~0u, t.row, from + side + i * SIDE));
+      for (int i = 0; i < DEEP; i++) v[i] = rows.load(__shfl_sync(~0u, t.row, n + i * SIDE));
 #pragma unroll
-      for (int i = 0; i < DEEP; i++) add<T>(acc, v[i], __shfl_sync(~0u, t.weight, from + side + i * SIDE));
+      for (int i = 0; i < DEEP; i++) add<T>(acc, v[i], __shfl_sync(~0u, t.weight, n + i * SIDE));
     }
 #pragma unroll 1
-    for (; from < to; from += STEP) {  // what is left, or a window with gaps
+    for (int left = count - lane / LANES; count > 0; n += STEP, left -= STEP, count -= STEP) {  // what is left, or gaps
       Lane<T> v[DEEP];
 #pragma unroll
       for (int i = 0; i < DEEP; i++) {
-        const int n = from + side + i * SIDE, row = __shfl_sync(~0u, t.row, n);
-        v[i] = rows.load_if(n < to && row >= 0, row);
+        const int row = __shfl_sync(~0u, t.row, n + i * SIDE);
+        v[i] = rows.load_if(i * SIDE < left && row >= 0, row);
       }
 #pragma unroll
       for (int i = 0; i < DEEP; i++) {
-        const int n = from + side + i * SIDE;
-        const A w = __shfl_sync(~0u, t.weight, n);
-        add<T>(acc, v[i], n < to ? w : 0);
+        const A w = __shfl_sync(~0u, t.weight, n + i * SIDE);
+        add<T>(acc, v[i], i * SIDE < left ? w : 0);
       }
     }
   }
@@ -139,29 +137,27 @@ template <class T, bool ALIGNED, int LANES> struct Gather {
   }
 };
 
-// A warp owns a contiguous piece of document rows, as many as the grid leaves it. Inside a document their lists follow
-// each other, so the terms are read as one stream, 32 at a time and 32 ahead. No row's sum depends on the pieces.
+// A warp owns a contiguous piece of document rows, as many as the grid leaves it, and reads their terms as one stream, 32 of
+// one row at a time and as many ahead. No row's sum depends on the pieces.
 template <class T, bool ALIGNED, int LANES> struct GradD {
   using G = Gather<T, ALIGNED, LANES>;
   using A = typename G::A;
 
   struct Doc {
-    int lo;          // first query row that the document meets
+    int j, lo;  // document; first query row that it meets
     size_t winner;
-    const A* ds;     // all pairs: column j; grouped: ds[i, j - i*group] is element j too
-    __device__ Doc(const GradDParams& p, int j) {
+    __device__ Doc(const GradDParams& p, int j_) : j(j_) {
       const Meets m = meets(p, j);
       lo = m.lo;
       winner = m.winner;
-      ds = at<const A>(p.ds) + j;
     }
     __device__ __forceinline__ Term<A> term(const GradDParams& p, int n) const {
       const int x = lo + (int)load_index(p.list, winner + n, p.listbytes == 4);
-      size_t i = 0;
+      size_t i = 0;  // grouped: ds[i, j - i*group] is element j
       if (!p.group) i = p.qmul ? __umulhi((unsigned)x, (unsigned)p.qmul) >> p.qshift : __ldg(at<const int>(p.qowner) + x);
       Term<A> t;
       t.row = sizeof(T) == 2 ? x : row_of(p.qmap, x);  // 16-bit rows are always packed
-      t.weight = __ldg(ds + i * p.bd);
+      t.weight = __ldg(at<const A>(p.ds) + i * p.bd + j);
       return t;
     }
   };
@@ -189,39 +185,40 @@ template <class T, bool ALIGNED, int LANES> struct GradD {
         j = __ldg(at<const int>(p.downer) + r0 + g.lane);
         e = __ldg(at<const int>(p.rowptr) + r0 + g.lane + j + 1);
       }
-      int at0 = __ldg(at<const int>(p.rowptr) + r0 + __shfl_sync(~0u, j, 0)), s = 0;
+      const int rows = min(32, end - r0);
+      int s = 0, stop = __shfl_sync(~0u, e, 0);              // the row whose terms are read next
+      Doc d(p, __shfl_sync(~0u, j, 0));
+      int n = __ldg(at<const int>(p.rowptr) + r0 + d.j);  // and the next of them
+      Term<A> next;
+      if (n + g.lane < stop) next = d.term(p, n + g.lane);
+      bool big = stop - n > GRAD_HUB;
+      A acc[G::E] = {};
 #pragma unroll 1
-      while (s < min(32, end - r0)) {  // the rows of one document
-        const int doc = __shfl_sync(~0u, j, s), s1 = s + __popc(__ballot_sync(~0u, j == doc)), stop = __shfl_sync(~0u, e, s1 - 1);
-        int window = at0;
-        const Doc d(p, doc);
-        Term<A> now, next;
-        if (window + g.lane < stop) now = d.term(p, window + g.lane);
-        if (window + 32 + g.lane < stop) next = d.term(p, window + 32 + g.lane);
-#pragma unroll 1
-        for (; s < s1; s++) {
-          const int re = __shfl_sync(~0u, e, s);
-          const bool big = re - at0 > GRAD_HUB;
-          A acc[G::E] = {};
-          int phase = 0;
-#pragma unroll 1
-          while (at0 < re) {
-            const int to = min(re, window + 32);
-            if (!big) g.add_terms(now, at0 - window, to - window, phase, acc);
-            phase = (phase + to - at0) & (G::SIDE - 1);
-            at0 = to;
-            if (to < window + 32) break;
-            window += 32;
-            now = next;
-            next = Term<A>();
-            if (window + 32 + g.lane < stop) next = d.term(p, window + 32 + g.lane);
+      while (s < rows) {  // 32 terms of one row at a time; the 32 after them are on their way
+        const Term<A> now = next;
+        const int row = s, count = min(32, stop - n);
+        const bool last = big || n + 32 >= stop, skip = big;
+        hub |= big;
+        if (!last) n += 32;
+        else if (++s < rows) {
+          n = stop;
+          stop = __shfl_sync(~0u, e, s);
+          const int doc = __shfl_sync(~0u, j, s);
+          if (doc != d.j) {
+            d = Doc(p, doc);
+            n = 0;
           }
-          hub |= big;
-          if (big) continue;
-          g.add_sides(acc);
-          g.store(p.dd, row_of(p.dmap, r0 + s), p.dim, acc);
+          big = stop - n > GRAD_HUB;
         }
-        at0 = 0;  // the next document's list starts over
+        next = Term<A>();
+        if (s < rows && n + g.lane < stop) next = d.term(p, n + g.lane);
+        if (skip) continue;
+        g.add_terms(now, count, acc);
+        if (!last) continue;
+        g.add_sides(acc);
+        g.store(p.dd, row_of(p.dmap, r0 + row), p.dim, acc);
+#pragma unroll
+        for (int i = 0; i < G::E; i++) acc[i] = 0;
       }
     }
     if (__syncthreads_or(hub)) hubs(p, g);
@@ -243,7 +240,7 @@ template <class T, bool ALIGNED, int LANES> struct GradD {
       for (int n = from; n < to; n += 32) {
         Term<A> t;
         if (n + g.lane < to) t = d.term(p, n + g.lane);
-        g.add_terms(t, 0, min(32, to - n), 0, acc);
+        g.add_terms(t, min(32, to - n), acc);
       }
       g.add_sides(acc);
       __syncthreads();
@@ -297,7 +294,7 @@ template <class T, bool ALIGNED, int LANES> struct GradQ {
         Term<A> t;
         t.row = win[turn][warp][g.lane];
         if (n + g.lane < docs) t.weight = __ldg(ds + n + g.lane);
-        g.add_terms(t, 0, min(32, docs - n), 0, acc);
+        g.add_terms(t, min(32, docs - n), acc);
       }
       win[turn ^ 1][row][doc] = ahead;
       __syncthreads();
