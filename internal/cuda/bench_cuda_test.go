@@ -269,8 +269,8 @@ func median(x []float64) float64 {
 	return y[len(y)/2]
 }
 
-// BenchmarkStaging uploads 64 MiB of ordinary Go memory, with different numbers of workers and sizes of their buffers.
-// workers=0 copies from registered memory.
+// BenchmarkStaging uploads 64 MiB of ordinary Go memory with different workers and buffers. workers=0 copies from
+// registered memory.
 func BenchmarkStaging(b *testing.B) {
 	d := openFirst(b)
 	const bytes = 64 << 20
@@ -284,37 +284,38 @@ func BenchmarkStaging(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, workers := range []int{0, 1, 2, 4, 8, 12, 16} {
-		for _, size := range []int{256 << 10, 512 << 10, 1 << 20, 2 << 20} {
-			src := pageable
-			if workers == 0 {
-				src = registered
-			}
-			if err := d.staging.close(); err != nil {
-				b.Fatal(err)
-			}
-			d.staging.most, d.staging.piece = max(workers, 1), size
-			b.Run(fmt.Sprintf("workers=%d/piece=%dKiB", workers, size>>10), func(b *testing.B) {
-				b.SetBytes(bytes)
-				for b.Loop() {
-					err := d.exclusively(func() error {
-						h := newShipment(d)
-						defer h.end()
-						h.add(to, bytesOf(src), false)
-						if err := h.start(); err != nil {
-							return err
-						}
-						if err := h.arrived(0); err != nil {
-							return err
-						}
-						return d.in.sync()
-					})
-					if err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
+	for _, c := range []struct{ workers, piece, depth int }{
+		{0, 1 << 20, 2}, {1, 1 << 20, 2}, {4, 1 << 20, 2}, {6, 1 << 20, 2}, {8, 1 << 20, 2},
+		{4, 1 << 20, 4}, {6, 1 << 20, 4}, {8, 1 << 20, 4}, {6, 2 << 20, 4}, {8, 512 << 10, 8}, {6, 1 << 20, 12},
+	} {
+		src := pageable
+		if c.workers == 0 {
+			src = registered
 		}
+		if err := d.staging.close(); err != nil {
+			b.Fatal(err)
+		}
+		d.staging.most, d.staging.piece, d.staging.depth = max(c.workers, 1), c.piece, c.depth
+		b.Run(fmt.Sprintf("workers=%d/piece=%dKiB/buffers=%d", c.workers, c.piece>>10, c.depth), func(b *testing.B) {
+			b.SetBytes(bytes)
+			for b.Loop() {
+				err := d.exclusively(func() error {
+					h := newShipment(d)
+					defer h.end()
+					h.add(to, bytesOf(src), false)
+					if err := h.start(); err != nil {
+						return err
+					}
+					if err := h.arrived(0); err != nil {
+						return err
+					}
+					return d.in.sync()
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 	// What the processors can do without the driver: the same copies from ordinary to page-locked memory.
 	if err := d.staging.close(); err != nil {

@@ -39,8 +39,8 @@ type queue interface {
 	upload(dst address, src unsafe.Pointer, bytes int64) error
 	download(dst unsafe.Pointer, src address, bytes int64) error
 	fill(dst address, value byte, bytes int64) error
-	// launch copies the size bytes of params before it returns.
-	launch(kernel string, grid, block dim3, shared uint32, params unsafe.Pointer, size uintptr) error
+	// launch copies the kernel's parameter struct, to which params points, before it returns.
+	launch(kernel string, grid, block dim3, shared uint32, params unsafe.Pointer) error
 	record(m mark) error
 	// wait holds everything put into the queue later until the device has passed m; the caller is not held.
 	wait(m mark) error

@@ -188,7 +188,7 @@ func (q fakeQueue) fill(dst address, value byte, bytes int64) error {
 	})
 }
 
-func (q fakeQueue) launch(kernel string, grid, block dim3, shared uint32, _ unsafe.Pointer, _ uintptr) error {
+func (q fakeQueue) launch(kernel string, grid, block dim3, shared uint32, _ unsafe.Pointer) error {
 	return q.do(func() error { q.launches = append(q.launches, call{kernel, grid, block, shared}); return nil })
 }
 

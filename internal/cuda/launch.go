@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"strings"
+	"unsafe"
 )
 
 // call is one launch of a kernel without its parameters.
@@ -23,8 +24,7 @@ func launch[P any](d *Device, c call, p *P) error {
 		return nil
 	}
 	err := d.trace.around(d, c.kernel, func() error {
-		params, size := words(p)
-		return d.work.launch(c.kernel, c.grid, c.block, c.shared, params, size)
+		return d.work.launch(c.kernel, c.grid, c.block, c.shared, unsafe.Pointer(p))
 	})
 	if err != nil {
 		return fmt.Errorf("%v: %w", c, err)

@@ -189,14 +189,14 @@ func (q *cuStream) fill(dst address, value byte, bytes int64) error {
 	return q.do(func() error { return cu.MemsetD8Async(cu.DevicePtr(dst), value, bytes, q.handle) })
 }
 
-func (q *cuStream) launch(kernel string, grid, block dim3, shared uint32, params unsafe.Pointer, size uintptr) error {
+func (q *cuStream) launch(kernel string, grid, block dim3, shared uint32, params unsafe.Pointer) error {
 	return q.do(func() error {
 		f, err := q.function(kernel, shared)
 		if err != nil {
 			return err
 		}
 		return cudrv.Launch(f, cudrv.Dim{X: grid.x, Y: grid.y, Z: grid.z}, cudrv.Dim{X: block.x, Y: block.y, Z: block.z},
-			shared, q.handle, params, size)
+			shared, q.handle, params)
 	})
 }
 

@@ -1,7 +1,5 @@
 package cuda
 
-import "unsafe"
-
 // The parameters of the kernels, as kernels/params.cuh declares them: rows of 64-bit words, one struct a kernel. What
 // the fields mean is said there; a test compares names, order and sizes with that file.
 
@@ -34,8 +32,8 @@ type forwardParams struct {
 	argbytes           int64
 }
 
-// forwardSm90Params has the tensor maps of both sides in front. The kernel wants it aligned to 64 bytes, which the driver
-// sees to when it copies the parameters.
+// forwardSm90Params has the tensor maps of both sides in front. The kernel has it aligned to 64 bytes, which the driver
+// sees to when it copies it.
 type forwardSm90Params struct {
 	dtile, qtile tensorMap
 	f            forwardParams
@@ -93,6 +91,3 @@ type argmaxParams struct {
 	out                                  address
 	bq, bd, totq, group, argbytes        int64
 }
-
-// words returns p, a pointer to one of the structs above, as the buffer that a launch takes.
-func words[P any](p *P) (unsafe.Pointer, uintptr) { return unsafe.Pointer(p), unsafe.Sizeof(*p) }

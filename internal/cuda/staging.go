@@ -8,11 +8,12 @@ import (
 )
 
 // Host memory that the driver does not know cannot be copied by the card while the program runs on. The stager takes
-// it through page-locked buffers: several workers, each with two buffers in turn, copy one piece by processor while
+// it through page-locked buffers: several workers, each with a few buffers in turn, copy one piece by processor while
 // the card copies the pieces before it.
 const (
-	defaultPiece   = 512 << 10 // large enough for the bus's full rate, small enough to start the card early
-	defaultWorkers = 12        // a core copies 5 to 12 GB/s, the bus 25 to 55
+	defaultPiece   = 1 << 20 // bytes: large enough for the bus's full rate, small enough to start the card early
+	defaultWorkers = 6       // a core copies 5 to 12 GB/s, the bus 25 to 55
+	defaultDepth   = 2       // buffers of a worker
 )
 
 // stager owns the buffers. One call at a time uses it.
@@ -20,12 +21,13 @@ type stager struct {
 	drv     driver
 	piece   int // bytes of a buffer
 	most    int // workers, if there are as many processors
+	depth   int // buffers of a worker
 	workers []stageWorker
 }
 
-// stageWorker is what one goroutine of a copy owns: two buffers that take turns.
+// stageWorker is what one goroutine of a copy owns: buffers that take turns.
 type stageWorker struct {
-	slots [2]stageSlot
+	slots []stageSlot
 	turn  int
 }
 
@@ -38,7 +40,7 @@ type stageSlot struct {
 }
 
 func newStager(drv driver) *stager {
-	return &stager{drv: drv, piece: defaultPiece, most: defaultWorkers}
+	return &stager{drv: drv, piece: defaultPiece, most: defaultWorkers, depth: defaultDepth}
 }
 
 // prepare makes the buffers, once.
@@ -48,6 +50,7 @@ func (s *stager) prepare() error {
 	}
 	s.workers = make([]stageWorker, min(s.most, runtime.GOMAXPROCS(0)))
 	for w := range s.workers {
+		s.workers[w].slots = make([]stageSlot, s.depth)
 		for v := range s.workers[w].slots {
 			slot := &s.workers[w].slots[v]
 			memory, err := s.drv.pin(int64(s.piece))
@@ -136,12 +139,18 @@ func (s *stager) close() error {
 
 // next returns the buffer whose turn it is.
 func (w *stageWorker) next() *stageSlot {
-	w.turn ^= 1
+	w.turn = (w.turn + 1) % len(w.slots)
 	return &w.slots[w.turn]
 }
 
-// finish lands both buffers, the older one first.
-func (w *stageWorker) finish() error { return errors.Join(w.next().land(), w.next().land()) }
+// finish lands all buffers, the oldest first.
+func (w *stageWorker) finish() error {
+	var failed error
+	for range w.slots {
+		failed = errors.Join(failed, w.next().land())
+	}
+	return failed
+}
 
 // send queues an upload of src, which is copied before it returns.
 func (v *stageSlot) send(q queue, dst address, src []byte) error {

@@ -17,11 +17,13 @@ static CUresult cudrv_dynamicShared(CUfunction f, int bytes) {
 	return cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes);
 }
 
-// The parameters are one buffer laid out as the kernel declares them: any size works and nothing is allocated.
+// A kernel takes one struct, which the driver copies by the size that it knows of the kernel. The other way to pass
+// parameters, CU_LAUNCH_PARAM_BUFFER_POINTER, gives wrong contents to a kernel whose struct is aligned to 64 bytes (seen
+// on an H200 with driver 580).
 static CUresult cudrv_launch(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-	unsigned bz, unsigned shared, CUstream s, void *params, size_t n) {
-	void *extra[5] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &n, CU_LAUNCH_PARAM_END};
-	return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, s, NULL, extra);
+	unsigned bz, unsigned shared, CUstream s, void *params) {
+	void *args[1] = {params};
+	return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, s, args, NULL);
 }
 */
 import "C"
@@ -76,9 +78,9 @@ const SharedPerBlock cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMOR
 // Dim is the extent of a grid in blocks or of a block in threads.
 type Dim struct{ X, Y, Z uint32 }
 
-// Launch queues f on s. params points to size bytes laid out as the kernel's parameters; they are copied before
+// Launch queues f on s. f has one parameter, a struct without pointers of Go, to which params points; it is copied before
 // Launch returns.
-func Launch(f cu.Function, grid, block Dim, shared uint32, s cu.Stream, params unsafe.Pointer, size uintptr) error {
+func Launch(f cu.Function, grid, block Dim, shared uint32, s cu.Stream, params unsafe.Pointer) error {
 	return result(C.cudrv_launch(function(f), C.uint(grid.X), C.uint(grid.Y), C.uint(grid.Z),
-		C.uint(block.X), C.uint(block.Y), C.uint(block.Z), C.uint(shared), stream(s), params, C.size_t(size)))
+		C.uint(block.X), C.uint(block.Y), C.uint(block.Z), C.uint(shared), stream(s), params))
 }

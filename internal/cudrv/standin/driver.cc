@@ -353,12 +353,12 @@ CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int v) {
 }
 
 CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-	unsigned shared, CUstream s, void **, void **extra) {
+	unsigned shared, CUstream s, void **params, void **extra) {
 	return guarded([&](Device &) {
 		const Function *fn = (Function *)f;
-		if (!extra || extra[0] != CU_LAUNCH_PARAM_BUFFER_POINTER || extra[2] != CU_LAUNCH_PARAM_BUFFER_SIZE) return CUDA_ERROR_INVALID_VALUE;
+		if (!params || extra) return CUDA_ERROR_INVALID_VALUE;
 		if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz > 1024 || shared > fn->shared) return CUDA_ERROR_INVALID_VALUE;
-		Launch l{fn->name, {gx, gy, gz}, {bx, by, bz}, shared, std::string((char *)extra[1], *(size_t *)extra[3])};
+		Launch l{fn->name, {gx, gy, gz}, {bx, by, bz}, shared, std::string((char *)params[0], parameter_bytes(fn->name))};
 		return put(s, {[l] { run_kernel(l, multiprocessors); }, nullptr, 0});
 	});
 }

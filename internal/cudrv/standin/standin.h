@@ -15,11 +15,14 @@ void *device_memory(uint64_t address, size_t bytes, const char *what);
 struct Launch {
 	std::string kernel;
 	unsigned grid[3], block[3], shared;
-	std::string params;  // the packed parameter buffer
+	std::string params;  // the parameter struct
 };
 
 // Reports whether there is a kernel of that name.
 bool known_kernel(const std::string &name);
+
+// The size of its parameter struct.
+size_t parameter_bytes(const std::string &name);
 
 // Runs a launch to its end.
 void run_kernel(const Launch &l, int multiprocessors);
