@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
@@ -15,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/oracle"
 )
 
 // sample is a batch of ragged, masked sequences with random rows, and room for what is computed.
@@ -320,6 +322,42 @@ func TestTwoHundredFiftyRuns(t *testing.T) {
 			} else if err := sameBits(s, first); err != nil {
 				t.Fatalf("%v, run %d: %v", precision, run, err)
 			}
+		}
+	}
+}
+
+// TestSplitIsAsGoodAsTheLoop measures float32 scores of the tensor cores against the float32 loop, both against float64,
+// in units of the roundoff times the sum of the products' magnitudes.
+func TestSplitIsAsGoodAsTheLoop(t *testing.T) {
+	d := openFirst(t)
+	e := NewEngine[float32](d, Float32)
+	for _, dim := range []int{32, 64, 96, 128, 192, 256, 384, exactAbove} {
+		worst, loop := 0.0, 0.0
+		for seed := range uint64(20) {
+			rng := rand.New(rand.NewPCG(seed, uint64(dim)))
+			b := layout.Batch{Q: layout.Dense(8, 4), D: layout.Dense(8, 1), Dim: dim}
+			rows := func(n int) []float32 {
+				x := make([]float32, n)
+				for k := range x {
+					x[k] = float32(rng.NormFloat64())
+				}
+				return x
+			}
+			q, docs := rows(b.Q.Rows*dim), rows(b.D.Rows*dim)
+			scores := make([]float32, 64)
+			if _, err := e.Forward(&b, q, docs, scores, false); err != nil {
+				t.Fatal(err)
+			}
+			exact, naive := oracle.Forward[float64](&b, q, docs), oracle.Forward[float32](&b, q, docs)
+			for k := range scores {
+				unit := 0x1p-24 * exact.Scale[k]
+				worst = max(worst, math.Abs(float64(scores[k])-exact.Scores[k])/unit)
+				loop = max(loop, math.Abs(float64(naive.Scores[k])-exact.Scores[k])/unit)
+			}
+		}
+		t.Logf("dim %4d: largest error %.3f units, of the loop %.3f", dim, worst, loop)
+		if worst > 2*max(loop, 1) {
+			t.Errorf("dim %d: error %.3f units, the loop has %.3f", dim, worst, loop)
 		}
 	}
 }

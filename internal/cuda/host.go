@@ -18,6 +18,8 @@ const (
 	goPage = 8 << 10
 	// defaultHostLimit bounds the Go memory that one device registers unless the user says otherwise.
 	defaultHostLimit = 4 << 30
+	// leastCollected is how much the buffers in use grow, at least, before they ask for a garbage collection.
+	leastCollected = 256 << 20
 )
 
 // hostPool hands out Go memory that is registered with the driver, so that copies to and from it are direct.
@@ -25,12 +27,17 @@ const (
 // A buffer in use is known to the pool by its number only, not by a pointer: when the last slice into it is gone a
 // finalizer on its first byte brings it back, still registered. It is unregistered before the pool lets go of it, and
 // all buffers are when the pool closes, whoever holds them.
+//
+// Handing out a buffer that is there already is no allocation in the eyes of the garbage collector, so it would not run
+// for it. The pool asks for a collection, beside the program, whenever the bytes in use have doubled since the last.
 type hostPool struct {
 	drv driver
 
 	mu     sync.Mutex
 	limit  int64
 	held   int64             // bytes registered, in use or idle
+	inUse  int64             // bytes registered that have not come back
+	next   int64             // bytes in use that ask for a collection; 0: one is under way
 	idle   map[int64][]*byte // by size
 	ranges []hostRange       // all registered buffers, ascending
 	closed bool
@@ -40,7 +47,7 @@ type hostPool struct {
 type hostRange struct{ lo, hi uintptr }
 
 func newHostPool(drv driver) *hostPool {
-	return &hostPool{drv: drv, limit: defaultHostLimit, idle: map[int64][]*byte{}}
+	return &hostPool{drv: drv, limit: defaultHostLimit, next: leastCollected, idle: map[int64][]*byte{}}
 }
 
 // alloc returns a slice of n elements of unspecified content. Small buffers, and those for which the limit or the
@@ -61,8 +68,26 @@ func alloc[T layout.Float](p *hostPool, n int) []T {
 	if first == nil {
 		return make([]T, n)
 	}
+	p.use(size)
 	runtime.SetFinalizer(first, func(b *byte) { p.put(b, size) })
 	return unsafe.Slice((*T)(unsafe.Pointer(first)), n)
+}
+
+// use counts a buffer that is handed out, and asks for a collection when it is time.
+func (p *hostPool) use(size int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inUse += size
+	if p.next == 0 || p.inUse < p.next {
+		return
+	}
+	p.next = 0
+	go func() {
+		reclaim(func() bool { return true })
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.next = max(2*p.inUse, leastCollected)
+	}()
 }
 
 // take returns an idle buffer of exactly the given size, or nil.
@@ -112,6 +137,7 @@ func (p *hostPool) grow(size int64) *byte {
 func (p *hostPool) put(first *byte, size int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.inUse -= size
 	if !p.closed { // a closed pool has unregistered it already
 		p.idle[size] = append(p.idle[size], first)
 	}

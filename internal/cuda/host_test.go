@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 	"unsafe"
@@ -108,5 +109,18 @@ func TestHostBufferOutlivesItsDevice(t *testing.T) {
 	buffer[1<<16-1] = 7
 	if after := Alloc[float32](d, 1<<16); len(after) != 1<<16 {
 		t.Error("no memory from a closed device")
+	}
+}
+
+// TestHostPoolAsksForCollections takes far more than the pool may grow to if nobody collects, with the collector off.
+func TestHostPoolAsksForCollections(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	d, _ := openFake(t, 1<<20)
+	for range 400 { // 3.2 GiB
+		Alloc[float32](d, 2<<20)[0] = 1
+		time.Sleep(100 * time.Microsecond) // a step's work
+	}
+	if held := d.host.registered(); held > 4*leastCollected {
+		t.Errorf("%d MiB registered", held>>20)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // the card copies the pieces before it.
 const (
 	defaultPiece   = 1 << 20 // bytes: large enough for the bus's full rate, small enough to start the card early
-	defaultWorkers = 6       // a core copies 5 to 12 GB/s, the bus 25 to 55
+	defaultWorkers = 8       // a core copies 5 to 12 GB/s, the bus 25 to 55
 	defaultDepth   = 2       // buffers of a worker
 )
 
