@@ -23,7 +23,7 @@ record() {
 
 record "cpu-$name.txt" .. taskset -c "$core" go test -run '^$' -cpu 1 -count 3 -benchtime 0.3s -timeout 1h \
 	-bench '(Forward|Backward|Full|Float64)$' .
-record "threads-$name.txt" .. go test -run '^$' -benchtime 60x -bench 'Threads$' .
+record "threads-$name.txt" .. go test -run '^$' -benchtime 300x -bench 'Threads$' .
 if echo '#include <cblas.h>' | cc -E - >/dev/null 2>&1; then
 	record "openblas-$name.txt" . env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \
 		taskset -c "$core" go test -run '^$' -cpu 1 -benchtime 7x -timeout 1h -bench . .
