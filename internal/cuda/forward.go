@@ -78,15 +78,6 @@ func (f *pass[T]) run(resident *Resident, q, d []T) (err error) {
 	if err := f.newFlag(resident != nil && resident.flagged); err != nil {
 		return err
 	}
-	if f.t.q, err = f.arrange(f.q); err != nil {
-		return err
-	}
-	if err := f.reserveRaw(&f.t.q); err != nil {
-		return err
-	}
-	if err := f.reservePacked(&f.t.q); err != nil {
-		return err
-	}
 	if f.record {
 		if f.t.argmax, err = f.keep.alloc(f.winners * f.argbytes); err != nil {
 			return err
@@ -95,16 +86,18 @@ func (f *pass[T]) run(resident *Resident, q, d []T) (err error) {
 	if f.part, err = f.call.alloc(f.winners / slab * sizeOf[T]()); err != nil {
 		return err
 	}
-	h := newShipment(f.device)
-	defer h.end()
-	dst, src := f.rowsOf(&f.t.q, q, 0, f.q.matrix)
-	h.add(dst, src, false)
+	if f.t.q, err = f.arrange(f.q); err != nil {
+		return err
+	}
+	if err := f.reservePacked(&f.t.q); err != nil {
+		return err
+	}
 	if resident != nil {
 		if err := resident.fits(f.problem, f.storage.product); err != nil {
 			return err
 		}
 		f.t.d = resident.side
-		return f.whole(h, false)
+		return f.inOrder(f.queries(q, func() error { return f.product(f.all()) }))
 	}
 	if f.t.d, err = f.arrange(f.d); err != nil {
 		return err
@@ -112,92 +105,27 @@ func (f *pass[T]) run(resident *Resident, q, d []T) (err error) {
 	if err := f.reservePacked(&f.t.d); err != nil {
 		return err
 	}
-	if len(q) == len(d) && &q[0] == &d[0] { // MaxSim(x, x): one upload for both
+	if len(q) == len(d) && &q[0] == &d[0] {
+		return f.both(q)
+	}
+	portions := f.portions(f.dim*sizeOf[T](), f.device.portionBytes)
+	if err := f.locate(portions); err != nil {
+		return err
+	}
+	return f.inOrder(append(f.queries(q, nil), f.documents(d, portions)...))
+}
+
+// both computes MaxSim(x, x): one upload for the two sides.
+func (f *pass[T]) both(x []T) error {
+	all := f.stretchOf(&f.t.q, x, f.b.Q.Cu, 0, f.b.Q.Len())
+	all.then = func() error {
 		f.t.d.raw = f.t.q.raw
-		return f.whole(h, true)
-	}
-	return f.inPortions(h, d)
-}
-
-// queries packs the queries when they have arrived.
-func (f *pass[T]) queries(h *shipment) error {
-	if err := h.start(); err != nil {
-		return err
-	}
-	if err := h.arrived(0); err != nil {
-		return err
-	}
-	return f.pack(&f.t.q, 0, f.totq)
-}
-
-// whole computes all documents at once. Their rows come with the queries', or are packed on the device already.
-func (f *pass[T]) whole(h *shipment, pack bool) error {
-	if err := f.queries(h); err != nil {
-		return err
-	}
-	if pack {
 		if err := f.pack(&f.t.d, 0, f.totd); err != nil {
 			return err
 		}
+		return f.product(f.all())
 	}
-	return f.product(f.all())
-}
-
-// inPortions uploads, packs and computes the documents portion by portion. Where the packed rows are all that is needed
-// afterwards, the user's rows of two portions are on the device at a time.
-func (f *pass[T]) inPortions(h *shipment, d []T) error {
-	dev, rowBytes := f.device, f.dim*sizeOf[T]()
-	list := f.portions(rowBytes, dev.portionBytes)
-	if err := f.locate(list); err != nil {
-		return err
-	}
-	const turns = 2
-	inTurns := f.storage.ofPacked && len(list) > turns
-	origin := make([]address, len(list)) // of a portion: where row 0 of the matrix would be
-	if inTurns {
-		bytes := int64(f.mostRows(list)) * rowBytes
-		slots, err := f.call.alloc(turns * bytes)
-		if err != nil {
-			return err
-		}
-		for n, c := range list {
-			origin[n] = slots + address(int64(n%turns)*bytes) - address(int64(f.b.D.Cu[c.j0])*rowBytes)
-		}
-	} else {
-		if err := f.reserveRaw(&f.t.d); err != nil {
-			return err
-		}
-		for n := range list {
-			origin[n] = f.t.d.raw
-		}
-	}
-	for n, c := range list {
-		f.t.d.raw = origin[n]
-		dst, src := f.rowsOf(&f.t.d, d, f.b.D.Cu[c.j0], f.b.D.Cu[c.j1])
-		h.add(dst, src, inTurns && n >= turns)
-	}
-	if err := f.queries(h); err != nil {
-		return err
-	}
-	for n, c := range list {
-		f.t.d.raw = origin[n]
-		if err := h.arrived(1 + n); err != nil {
-			return err
-		}
-		if err := f.pack(&f.t.d, int64(f.d.cu[c.j0]), int64(f.d.cu[c.j1])); err != nil {
-			return err
-		}
-		if inTurns && n+turns < len(list) { // the rows after next go where these are
-			if err := dev.after(dev.in, dev.work); err != nil {
-				return err
-			}
-			h.open(1 + n + turns)
-		}
-		if err := f.product(c); err != nil {
-			return err
-		}
-	}
-	return nil
+	return f.inOrder([]stretch[T]{all})
 }
 
 // product queues the fused pass over a portion: the argmax of every winner if it is recorded, and the slab sums.

@@ -18,35 +18,37 @@ func (p *problem) all() portion { return portion{i1: int(p.bq), j1: int(p.bd)} }
 
 // portions cuts the documents, whose rows have rowBytes bytes, into runs of about equal size of at least portionBytes.
 func (p *problem) portions(rowBytes, portionBytes int64) []portion {
-	rows := int64(p.b.D.Cu[p.bd])
-	n := max(1, min(rows*rowBytes/portionBytes, mostPortions))
-	step := 1
-	if p.group > 0 {
-		step = int(p.group)
-	}
-	var list []portion
-	for j := 0; j < int(p.bd); {
+	step := max(1, int(p.group))
+	ends := cut(p.b.D.Cu, step, rowBytes, portionBytes)
+	list := make([]portion, len(ends))
+	for n, end := range ends {
 		c := p.all()
-		c.j0 = j
-		until := rows * int64(len(list)+1) / n
-		for j += step; j < int(p.bd) && int64(p.b.D.Cu[j]) < until; j += step {
+		if n > 0 {
+			c.j0 = ends[n-1]
 		}
-		c.j1 = j
+		c.j1 = end
 		if p.group > 0 {
 			c.i0, c.i1 = c.j0/step, c.j1/step
 		}
-		list = append(list, c)
+		list[n] = c
 	}
 	return list
 }
 
-// mostRows returns the user's rows of the largest portion.
-func (p *problem) mostRows(list []portion) int {
-	most := 0
-	for _, c := range list {
-		most = max(most, p.b.D.Cu[c.j1]-p.b.D.Cu[c.j0])
+// cut divides the sequences of cu into runs of about equal size of at least portionBytes, in multiples of step
+// sequences, and returns where each ends.
+func cut(cu []int, step int, rowBytes, portionBytes int64) []int {
+	sequences := len(cu) - 1
+	rows := int64(cu[sequences])
+	n := max(1, min(rows*rowBytes/portionBytes, mostPortions))
+	var ends []int
+	for s := 0; s < sequences; {
+		until := rows * int64(len(ends)+1) / n
+		for s += step; s < sequences && int64(cu[s]) < until; s += step {
+		}
+		ends = append(ends, s)
 	}
-	return most
+	return ends
 }
 
 // firstWinner returns the index of a portion's first winner; its winners follow one another.

@@ -1,0 +1,119 @@
+package cuda
+
+import "github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
+
+// stretch is a run of a side's rows that is uploaded and packed on its own, and what can be computed then.
+type stretch[T layout.Float] struct {
+	side   *side
+	user   []T
+	lo, hi int   // the user's rows
+	first  int64 // compact rows [first, last)
+	last   int64
+	then   func() error // nil: nothing
+	origin address      // where row 0 of the user's rows would be
+}
+
+// stretchOf returns the stretch of the sequences [from, to) of a side.
+func (l *loader[T]) stretchOf(s *side, user []T, cu []int, from, to int) stretch[T] {
+	return stretch[T]{side: s, user: user, lo: cu[from], hi: cu[to], first: int64(s.rows.cu[from]), last: int64(s.rows.cu[to])}
+}
+
+// queries returns the stretches of the queries; then follows the last. There is one unless rows take turns.
+func (f *pass[T]) queries(q []T, then func() error) []stretch[T] {
+	ends := []int{f.b.Q.Len()}
+	if f.storage.ofPacked {
+		ends = cut(f.b.Q.Cu, 1, f.dim*sizeOf[T](), f.device.portionBytes)
+	}
+	list := make([]stretch[T], len(ends))
+	from := 0
+	for n, end := range ends {
+		list[n] = f.stretchOf(&f.t.q, q, f.b.Q.Cu, from, end)
+		from = end
+	}
+	list[len(list)-1].then = then
+	return list
+}
+
+// documents returns a stretch for every portion, which is computed when it has been packed.
+func (f *pass[T]) documents(d []T, portions []portion) []stretch[T] {
+	list := make([]stretch[T], len(portions))
+	for n, c := range portions {
+		list[n] = f.stretchOf(&f.t.d, d, f.b.D.Cu, c.j0, c.j1)
+		list[n].then = func() error { return f.product(c) }
+	}
+	return list
+}
+
+// turns is how many stretches of the user's rows are on the device at a time where they take turns.
+const turns = 2
+
+// inOrder uploads, packs and computes one stretch after the other, each while later ones are on their way. Where the
+// packed rows are all that is needed afterwards, the user's rows take turns in the same memory.
+func (f *pass[T]) inOrder(list []stretch[T]) error {
+	inTurns := f.storage.ofPacked && len(list) > turns
+	if err := f.locateRows(list, inTurns); err != nil {
+		return err
+	}
+	h := newShipment(f.device)
+	defer h.end()
+	for n, c := range list {
+		c.side.raw = c.origin
+		dst, src := f.rowsOf(c.side, c.user, c.lo, c.hi)
+		h.add(dst, src, inTurns && n >= turns)
+	}
+	if err := h.start(); err != nil {
+		return err
+	}
+	for n, c := range list {
+		c.side.raw = c.origin
+		if err := h.arrived(n); err != nil {
+			return err
+		}
+		if err := f.pack(c.side, c.first, c.last); err != nil {
+			return err
+		}
+		if inTurns && n+turns < len(list) { // the stretch after next goes where this one is
+			if err := f.device.after(f.device.in, f.device.work); err != nil {
+				return err
+			}
+			h.open(n + turns)
+		}
+		if c.then == nil {
+			continue
+		}
+		if err := c.then(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// locateRows says where the rows of every stretch go.
+func (f *pass[T]) locateRows(list []stretch[T], inTurns bool) error {
+	rowBytes := f.dim * sizeOf[T]()
+	if !inTurns {
+		for n := range list {
+			s := list[n].side
+			if s.raw == 0 {
+				if err := f.reserveRaw(s); err != nil {
+					return err
+				}
+			}
+			list[n].origin = s.raw
+		}
+		return nil
+	}
+	most := 0
+	for _, c := range list {
+		most = max(most, c.hi-c.lo)
+	}
+	bytes := int64(most) * rowBytes
+	memory, err := f.call.alloc(turns * bytes)
+	if err != nil {
+		return err
+	}
+	for n := range list {
+		list[n].origin = memory + address(int64(n%turns)*bytes) - address(int64(list[n].lo)*rowBytes)
+	}
+	return nil
+}
