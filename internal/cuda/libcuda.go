@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -20,10 +22,16 @@ type libcuda struct {
 	device  cu.Device
 	context cu.CUContext
 	about   Properties
-	modules []cu.Module
+	modules []module
 
 	mu        sync.Mutex
 	functions map[string]*function
+}
+
+// module is a loaded image: the kernels whose names end in suffix.
+type module struct {
+	cu.Module
+	suffix string
 }
 
 // function is a kernel, and the dynamic shared memory that its launches may ask for so far.
@@ -42,7 +50,7 @@ func newLibcuda(device cu.Device, about Properties) (*libcuda, error) {
 		err := l.do(func() error {
 			m, err := cudrv.Load(image.code)
 			if err == nil {
-				l.modules = append(l.modules, m)
+				l.modules = append(l.modules, module{m, image.suffix})
 			}
 			return err
 		})
@@ -139,19 +147,20 @@ func (l *libcuda) newMark() (mark, error) {
 	return m, nil
 }
 
-// function looks a kernel up once, and lets it have the shared memory that a launch asks for.
+// function looks a kernel up once, in its image, and lets it have the shared memory that a launch asks for. The common
+// image comes last and takes every name.
 func (l *libcuda) function(kernel string, shared uint32) (cu.Function, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.functions[kernel]
-	for m := 0; f == nil && m < len(l.modules); m++ {
-		if handle, err := l.modules[m].Function(kernel); err == nil {
-			f = &function{handle: handle}
-			l.functions[kernel] = f
-		}
-	}
 	if f == nil {
-		return cu.Function{}, errors.New("no kernel image has it")
+		at := slices.IndexFunc(l.modules, func(m module) bool { return strings.HasSuffix(kernel, m.suffix) })
+		handle, err := l.modules[at].Function(kernel)
+		if err != nil {
+			return handle, fmt.Errorf("no kernel image has it: %w", cudrv.Explain(err))
+		}
+		f = &function{handle: handle}
+		l.functions[kernel] = f
 	}
 	if shared > f.shared {
 		if err := cudrv.SetDynamicShared(f.handle, int(shared)); err != nil {
