@@ -75,7 +75,7 @@ func backwardTable(all *results) (string, error) {
 	var out strings.Builder
 	out.WriteString("| backward, both gradients, float32 | ms | of forward |\n|---|---|---|\n")
 	for _, r := range rows {
-		fmt.Fprintf(&out, "| %s | %.2f | %.1f %% |\n", r.shape(), r.metrics["cpu-ns/op"]/1e6, r.metrics["%forward"])
+		fmt.Fprintf(&out, "| %s | %.2f | %.1f %% |\n", r.shape(), 1e3*r.metrics["cpu-sec/op"], r.metrics["%forward"])
 	}
 	fmt.Fprintf(&out, "\n%s\n", provenance(rows[0]))
 	return out.String(), nil
