@@ -1,5 +1,6 @@
 // Package cudrv holds the few driver calls that gorgonia.org/cu lacks: a cuInit that does not end the process, pinned
-// and registered host memory, launches with packed parameters, the JIT's log, the driver's own error texts.
+// and registered host memory, launches whose parameter is a struct of any size, more shared memory, tensor maps, the
+// JIT's log, the driver's own error texts.
 //
 // It exists with the build tag maxsim_cuda (cgo, Linux) only; without it the package is empty and nothing of CUDA is
 // built. It takes cu's own handle types and links the same libcuda, so both may be mixed freely on one context.
