@@ -1,6 +1,26 @@
 package maxsim
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
+
+// brief names the settings that are not the default, as error messages and graphs show them.
+func (c Config) brief() string {
+	var set []string
+	for _, s := range []struct {
+		on   bool
+		name string
+	}{
+		{c.Mean, "mean"}, {c.FrozenQueries, "frozen queries"}, {c.FrozenDocs, "frozen docs"},
+		{c.Precision != Float32, c.Precision.String()}, {c.Device != nil, c.Device.Name()},
+	} {
+		if s.on {
+			set = append(set, s.name)
+		}
+	}
+	return strings.Join(set, ", ")
+}
 
 // String prints every field but the masks, which are inputs of the graph.
 func (c Config) String() string {

@@ -13,10 +13,11 @@ import (
 //
 //	dd[r,:] = Σ_{c ∈ ColIndices[RowOffsets[r]:RowOffsets[r+1]]} ds[i(c), k] · q[c,:]
 //
-// so that every row has one owner that adds in ascending order: no atomics, the same bits every run. The backward pass
-// builds the inverse document by document; [InverseGrid] shows all of it.
+// with k the column of the row's document, so that every row has one owner that adds in ascending order: no atomics on
+// floats, the same bits every run. The backward pass builds the inverse document by document; [InverseGrid] shows all
+// of it.
 //
-// Source: the inverse-grid CSR is flash-maxsim's (its `invgrid` backward); a stable counting sort replaces its argsort.
+// Source: the inverse-grid CSR is that of flash-maxsim 0.3.0 (PyTorch/Triton, its `invgrid` backward); a stable counting sort replaces its argsort.
 type CSR struct {
 	// RowOffsets [rows+1] has one row for each token row of d: j·td+u, or cu_seqlens[j]+u if packed.
 	RowOffsets []int

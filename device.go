@@ -64,7 +64,15 @@ func (d *Device) Close() error {
 	return deviceError(d.cuda.Close())
 }
 
-// String names the device and tells it from every other one.
+// Name returns the name by which [OpenDevice] opens the device: cpu, cuda:0.
+func (d *Device) Name() string {
+	if d == nil {
+		return "cpu"
+	}
+	return d.cuda.String()
+}
+
+// String is the name, and tells the device from every other one.
 func (d *Device) String() string {
 	if d == nil {
 		return "cpu"

@@ -6,7 +6,10 @@
 // [InBatch], [Paired], [Candidates] and [Packed] add it to a graph in place of Mul → Reshape → Max → Sum. The forward
 // pass folds the row maximum into the product and keeps only the scores and the argmax: the similarity tensor
 // [bq, bd, tq, td] never exists. The backward pass gathers ∇q through the argmax and ∇d through its inverse ([CSR]), so
-// that every gradient row has one owner: no atomics, the same bits every run.
+// that every gradient row has one owner: no atomics on floats, the same bits every run.
+//
+// On the CPU the environment variable MAXSIM_CPU=avx512|avx2|generic names the kernels; unset, they are the fastest that
+// the machine has. The assembled ones agree in every bit, portable Go differs in the last ones: see docs/numerics.md.
 //
 // What a ColBERT graph needs beside it (embedding look-up, projection, normalisation, losses, metrics, an optimiser) is
 // in package colbert; examples/colbert_train trains one on real text.

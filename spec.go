@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/chewxy/hm"
 	"gorgonia.org/gorgonia"
@@ -250,12 +251,22 @@ func (s spec) funcType(more ...hm.Type) *hm.FunctionType {
 	return hm.NewFnType(append(types, more...)...)
 }
 
-// String names the node with every setting: Gorgonia merges nodes whose ops print alike.
+// String names the node briefly: MaxSim.InBatch, MaxSim.Candidates(3, mean).
 func (s spec) String() string {
-	return fmt.Sprintf("MaxSim.%v{group=%d queryMask=%t docMask=%t %v}", s.form, s.group, s.hasQueryMask, s.hasDocMask, s.cfg)
+	settings := s.cfg.brief()
+	if s.form == candidates {
+		settings = strings.TrimSuffix(fmt.Sprintf("%d, %s", s.group, settings), ", ")
+	}
+	if settings == "" {
+		return "MaxSim." + s.form.String()
+	}
+	return fmt.Sprintf("MaxSim.%v(%s)", s.form, settings)
 }
 
-func (s spec) writeHash(h hash.Hash, role string) { fmt.Fprintf(h, "%v.%s", s, role) }
+// writeHash writes every setting: Gorgonia merges nodes whose ops hash alike.
+func (s spec) writeHash(h hash.Hash, role string) {
+	fmt.Fprintf(h, "MaxSim.%v{group=%d queryMask=%t docMask=%t %v}.%s", s.form, s.group, s.hasQueryMask, s.hasDocMask, s.cfg, role)
+}
 
 func hashcode(op gorgonia.Op) uint32 {
 	h := fnv.New32a()

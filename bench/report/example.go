@@ -60,18 +60,19 @@ func exampleTable(all *results) (string, error) {
 		s    exampleSystems
 		p    float64
 	}{{"held-out queries", run.Systems, run.P}, {"queries for unseen packages", run.Unseen, run.PUnseen}} {
-		fmt.Fprintf(&out, "| %d %s | %.3f | %.3f | **%.3f** | %.2f |\n", part.s.Queries, part.name,
+		fmt.Fprintf(&out, "| %d %s | %.3f | %.3f | %.3f | %.2f |\n", part.s.Queries, part.name,
 			part.s.Untrained["mrr@10"], part.s.BM25["mrr@10"], part.s.Trained["mrr@10"], part.p)
 	}
-	fmt.Fprintf(&out, "\n`go run ./examples/colbert_train`, %s, %d steps of %d queries in %.0f s on 2 cores, `bench/results/%s`\n",
+	fmt.Fprintf(&out, "\n`go run ./examples/colbert_train`, %s, %d steps of %d queries, training %.0f s of the run on 2 cores, `bench/results/%s`\n",
 		run.Go, run.Setting.Steps, run.Setting.Batch, run.Seconds, run.file)
 	return out.String(), nil
 }
 
 // exampleStepTable splits a training step of the example into its parts, with and without the assembled kernels.
 func exampleStepTable(all *results) (string, error) {
+	var files []string
 	var out strings.Builder
-	out.WriteString("| a step of the example, ms | encoder | MaxSim forward | MaxSim backward | optimiser | all |\n|---|---|---|---|---|---|\n")
+	out.WriteString("| a step of the example, ms | rest of the graph | MaxSim forward | MaxSim backward | optimiser | all |\n|---|---|---|---|---|---|\n")
 	for _, part := range []struct{ name, file string }{
 		{"portable Go (`MAXSIM_CPU=generic`)", "colbert_train-generic.json"}, {"assembled kernels", "colbert_train.json"},
 	} {
@@ -80,8 +81,11 @@ func exampleStepTable(all *results) (string, error) {
 			return "", err
 		}
 		s := run.Step
+		files = append(files, fmt.Sprintf("`bench/results/%s` (mean of %d steps)", part.file, run.Setting.Steps))
 		fmt.Fprintf(&out, "| %s | %.1f | %.1f | %.1f | %.1f | %.1f |\n", part.name, 1e3*s.Encoder, 1e3*s.Forward, 1e3*s.Backward,
 			1e3*s.Optimiser, 1e3*(s.Encoder+s.Forward+s.Backward+s.Optimiser))
 	}
+	fmt.Fprintf(&out, "\nThe rest of the graph (embedding, projection, norm, loss) is package colbert, whose kernels the variable names too; %s\n",
+		strings.Join(files, ", "))
 	return out.String(), nil
 }

@@ -30,10 +30,10 @@ func draw(path string, all *results) error {
 		peak = max(peak, 100*r.metrics["GFLOP/s"]/r.metrics["%peak"])
 	}
 	p := plot.New()
-	p.Title.Text = fmt.Sprintf("MaxSim forward with argmax, float32, one core of %s", strings.SplitN(rows[0].config["processor"], ",", 2)[0])
+	p.Title.Text = fmt.Sprintf("MaxSim forward with argmax, float32, one core of %s", strings.TrimSuffix(rows[0].config["processor"], ", 2 cores"))
 	p.Y.Label.Text = "GFLOP/s"
 	p.Y.Min, p.Y.Max = 0, peak*1.35
-	p.Legend.Top = true
+	p.Legend.Top, p.Legend.Padding = true, vg.Points(3)
 	width := vg.Points(18)
 	for k, series := range []struct {
 		name   string
