@@ -36,7 +36,7 @@ func main() {
 
 // run is the command. bar says that stderr can show a progress bar.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, bar bool) error {
-	o, err := parse(args, stderr)
+	o, err := parse(args, stdout)
 	if err != nil {
 		return err
 	}

@@ -121,7 +121,10 @@ func TestFlagErrors(t *testing.T) {
 		{"more", `unexpected argument "more"`},
 		{"-go-src a -data b", "-go-src and -data both name the task"},
 		{"-query a -export-data b", "-query and -export-data exclude each other"},
-		{"-resume -query a", "-resume trains"},
+		{"-query a -steps 5 -lr 1", "-query has no use for -lr, -steps"},
+		{"-query a -resume", "-query has no use for -resume"},
+		{"-export-data a -seed 2 -top 3", "-export-data has no use for -seed, -top"},
+		{"-top 3", "training has no use for -top"},
 		{"-device abacus", `unknown device "abacus", expected cpu, cuda or cuda:N`},
 		{"-query a -out " + empty, "no trained model: "},
 		{"-resume -out " + empty, "nothing to resume: "},
@@ -135,13 +138,30 @@ func TestFlagErrors(t *testing.T) {
 	}
 }
 
+// TestEmptyFlags: -query "$Q" with an unset variable once trained for a minute and overwrote the model.
+func TestEmptyFlags(t *testing.T) {
+	out := t.TempDir()
+	for _, name := range []string{"query", "export-data", "data", "go-src", "device", "out"} {
+		for _, value := range []string{"", "  "} {
+			_, err := command(t, "-out", out, "-"+name, value)
+			if want := "-" + name + " is empty"; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("-%s %q: error %v, want one with %q", name, value, err, want)
+			}
+		}
+	}
+	if files, err := os.ReadDir(out); err != nil || len(files) > 0 {
+		t.Errorf("the folder -out holds %v (%v), want nothing", files, err)
+	}
+}
+
+// TestHelp: the help was asked for, so it is output and no error message.
 func TestHelp(t *testing.T) {
-	var stderr strings.Builder
-	if err := run(context.Background(), []string{"-h"}, nil, &stderr, false); !errors.Is(err, flag.ErrHelp) {
+	help, err := command(t, "-h")
+	if !errors.Is(err, flag.ErrHelp) {
 		t.Fatalf("error %v, want %v", err, flag.ErrHelp)
 	}
-	for _, want := range []string{"-resume", "-query text", "-go-src folder", "BEIR", "-seed", `{"query":`} {
-		if !strings.Contains(stderr.String(), want) {
+	for _, want := range []string{"-resume", "-query text", "-go-src folder", "-data path", "BEIR", "-seed", `{"query":`, "(default 1/60)"} {
+		if !strings.Contains(help, want) {
 			t.Errorf("%q is not in the help", want)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	maxsim "github.com/flash-maxsim/gorgonia-maxsim"
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/train"
@@ -28,7 +30,7 @@ const usage = `Trains a small ColBERT with in-batch negatives and compares it wi
 
   go run ./examples/colbert_train                          train, evaluate, write into run/
   go run ./examples/colbert_train -resume                  continue an interrupted run
-  go run ./examples/colbert_train -query "opens a file"    search with the trained model
+  go run ./examples/colbert_train -query "…"               search with the trained model
 
 The task is made from the source of the Go installation: describe a function of the standard library, find it.
 -go-src makes the same task of other Go source. -data reads a task from files:
@@ -38,12 +40,14 @@ The task is made from the source of the Go installation: describe a function of 
   triples (.jsonl)   one object a line: {"query": "…", "positive": "…", "negatives": ["…", …]}; a file, or a folder
                      of them; dev and test queries are held out
 
+A run without -resume overwrites what an earlier one left in -out.
+
 Flags:
 `
 
-// parse reads the command line. With -resume the settings are those of the interrupted run.
-func parse(args []string, output io.Writer) (*options, error) {
-	o, _, err := parseWith(train.Default(), args, output)
+// parse reads the command line. With -resume the settings are those of the interrupted run. The help goes to help.
+func parse(args []string, help io.Writer) (*options, error) {
+	o, _, err := parseWith(train.Default(), args, help)
 	if err != nil || !o.resume {
 		return o, err
 	}
@@ -51,15 +55,14 @@ func parse(args []string, output io.Writer) (*options, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, fs, err := parseWith(cfg, args, output)
+	o, fs, err := parseWith(cfg, args, help)
 	if err != nil {
 		return nil, err
 	}
 	if o.Config != cfg {
-		settings := flag.NewFlagSet("", flag.ContinueOnError)
-		addSettings(settings, &train.Config{})
+		settings := settingNames()
 		fs.Visit(func(f *flag.Flag) {
-			if settings.Lookup(f.Name) != nil && f.Value.String() != f.DefValue {
+			if slices.Contains(settings, f.Name) && f.Value.String() != f.DefValue {
 				err = errors.Join(err, fmt.Errorf("-%s %v: the run in %s has %v, and a resumed run keeps its settings",
 					f.Name, f.Value, o.out, f.DefValue))
 			}
@@ -69,7 +72,7 @@ func parse(args []string, output io.Writer) (*options, error) {
 }
 
 // parseWith reads the command line with defaults for the settings of a run.
-func parseWith(defaults train.Config, args []string, output io.Writer) (*options, *flag.FlagSet, error) {
+func parseWith(defaults train.Config, args []string, help io.Writer) (*options, *flag.FlagSet, error) {
 	o := &options{Config: defaults}
 	fs := flag.NewFlagSet("colbert_train", flag.ContinueOnError)
 	addSettings(fs, &o.Config)
@@ -77,7 +80,7 @@ func parseWith(defaults train.Config, args []string, output io.Writer) (*options
 	fs.BoolVar(&o.resume, "resume", false, "continue the run in -out from its checkpoint, on the same curve")
 	fs.StringVar(&o.device, "device", "", "`device` that MaxSim runs on: cpu, cuda or cuda:N (built with -tags maxsim_cuda); none: the environment variable "+maxsim.DeviceVariable+", else cpu")
 	fs.StringVar(&o.goSrc, "go-src", "", "make the task from the Go source in this `folder`")
-	fs.StringVar(&o.data, "data", "", "read the task from this BEIR folder, triples file or folder of triples (`path`)")
+	fs.StringVar(&o.data, "data", "", "read the task from this `path`: a BEIR folder, a file of triples or a folder of them")
 	fs.StringVar(&o.exportData, "export-data", "", "write the task into this `folder` in BEIR format, and do not train")
 	fs.StringVar(&o.query, "query", "", "search with the model in -out for this `text`, and do not train")
 	fs.IntVar(&o.top, "top", 5, "how many documents -query shows")
@@ -85,13 +88,14 @@ func parseWith(defaults train.Config, args []string, output io.Writer) (*options
 	fs.SetOutput(io.Discard) // errors are printed by main, once
 	err := fs.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
-		fs.SetOutput(output)
-		fmt.Fprint(output, usage)
+		fs.SetOutput(help)
+		fmt.Fprint(help, usage)
+		fs.Lookup("temperature").DefValue = "1/60" // not 0.016666666666666666
 		fs.PrintDefaults()
 		return nil, nil, err
 	}
 	if err == nil {
-		err = o.check(fs.Args())
+		err = o.check(fs)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w (-h explains the flags)", err)
@@ -118,19 +122,63 @@ func addSettings(fs *flag.FlagSet, c *train.Config) {
 	fs.IntVar(&c.EvalEvery, "eval-every", c.EvalEvery, "steps between two looks at dev queries, with a checkpoint each")
 }
 
-// check reports flags that contradict each other.
-func (o *options) check(rest []string) error {
+// settingNames returns the names of the flags that addSettings adds.
+func settingNames() (names []string) {
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	addSettings(fs, &train.Config{})
+	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// emptyFlags reports flags that were given an empty text, which is a variable that a shell did not find rather than a
+// wish: -query "$Q" must not train.
+func emptyFlags(fs *flag.FlagSet) (err error) {
+	fs.Visit(func(f *flag.Flag) {
+		if strings.TrimSpace(f.Value.String()) == "" {
+			err = errors.Join(err, fmt.Errorf("-%s is empty", f.Name))
+		}
+	})
+	return err
+}
+
+// check reports flags that are empty, contradict each other or have no effect.
+func (o *options) check(fs *flag.FlagSet) error {
+	if err := emptyFlags(fs); err != nil {
+		return err
+	}
 	switch {
-	case len(rest) > 0:
-		return fmt.Errorf("unexpected argument %q", rest[0])
+	case fs.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	case o.goSrc != "" && o.data != "":
 		return errors.New("-go-src and -data both name the task: give one")
 	case o.query != "" && o.exportData != "":
 		return errors.New("-query and -export-data exclude each other")
-	case o.resume && (o.query != "" || o.exportData != ""):
-		return errors.New("-resume trains, -query and -export-data do not")
 	case o.top < 1:
 		return fmt.Errorf("-top is %d, want at least 1", o.top)
 	}
+	if err := o.checkUsed(fs); err != nil {
+		return err
+	}
 	return o.Config.Check()
+}
+
+// checkUsed reports flags that the command at hand would ignore.
+func (o *options) checkUsed(fs *flag.FlagSet) error {
+	command, unused := "training", []string{"top"}
+	switch {
+	case o.query != "":
+		command, unused = "-query", append(settingNames(), "resume")
+	case o.exportData != "":
+		command, unused = "-export-data", append(settingNames(), "resume", "out", "device", "top")
+	}
+	var given []string
+	fs.Visit(func(f *flag.Flag) {
+		if slices.Contains(unused, f.Name) {
+			given = append(given, "-"+f.Name)
+		}
+	})
+	if len(given) > 0 {
+		return fmt.Errorf("%s has no use for %s", command, strings.Join(given, ", "))
+	}
+	return nil
 }
