@@ -38,7 +38,8 @@ func run(root string) error {
 // tables are the tables by the name that documents use.
 var tables = map[string]func(*results) (string, error){
 	"openblas": openBLASTable, "cpu": cpuTable, "backward": backwardTable, "step": stepTable, "memory": memoryTable,
-	"example": exampleTable, "example-step": exampleStepTable,
+	"example": exampleTable, "example-step": exampleStepTable, "threads": threadsTable, "allocations": allocationTable,
+	"gpu": gpuTable, "gpu-precision": gpuPrecisionTable, "gpu-host": gpuHostTable,
 }
 
 // rewrite fills the tables of one document.

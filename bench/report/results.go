@@ -32,11 +32,15 @@ func (r row) shape() string {
 
 // load reads every file of Go benchmark text in a folder.
 func load(dir string) (*results, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
-	if err != nil {
-		return nil, err
+	var files []string
+	for _, pattern := range []string{"*.txt", "gpu/*.txt"} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return nil, err
+		}
+		slices.Sort(found)
+		files = append(files, found...)
 	}
-	slices.Sort(files)
 	all := &results{dir: dir}
 	for _, file := range files {
 		if err := all.read(file); err != nil {

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// kernelRun is what kernels/dev/bench says of one case: times in ms, inputs and outputs on the device.
+type kernelRun struct {
+	name, precision, image, shape string
+	forward, argmax, step, extra  float64 // step and extra (MiB): 0 if not measured
+}
+
+var (
+	caseLine     = regexp.MustCompile(`^(\w+) (\w+) (sm\w+): (.*), kernel`)
+	forwardLine  = regexp.MustCompile(`^  forward: max only [0-9.]+ ms \(with sums ([0-9.]+).*argmax [0-9.]+ \(with sums ([0-9.]+)`)
+	backwardLine = regexp.MustCompile(`^  backward: .*; step ([0-9.]+) .*extra memory ([0-9.]+) MiB`)
+)
+
+// kernelRuns reads the output of kernels/dev/bench.
+func kernelRuns(path string) ([]kernelRun, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	number := func(s string) float64 {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			panic(err) // the expressions above match numbers only
+		}
+		return v
+	}
+	var runs []kernelRun
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		line := lines.Text()
+		if m := caseLine.FindStringSubmatch(line); m != nil {
+			runs = append(runs, kernelRun{name: m[1], precision: m[2], image: m[3], shape: m[4]})
+		}
+		if m := forwardLine.FindStringSubmatch(line); m != nil {
+			last := &runs[len(runs)-1]
+			last.forward, last.argmax = number(m[1]), number(m[2])
+		}
+		if m := backwardLine.FindStringSubmatch(line); m != nil {
+			last := &runs[len(runs)-1]
+			last.step, last.extra = number(m[1]), number(m[2])
+		}
+	}
+	return runs, nil
+}
+
+// peerTimes reads the peers' table: case → column → value.
+func peerTimes(path string) (map[string]map[string]string, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	peers := map[string]map[string]string{}
+	var columns []string
+	for _, line := range strings.Split(string(raw), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(line, "provenance:") {
+			continue
+		}
+		if columns == nil {
+			columns = fields
+			continue
+		}
+		row := map[string]string{}
+		for k, value := range fields {
+			row[columns[k]] = value
+		}
+		peers[fields[0]] = row
+	}
+	return peers, nil
+}
+
+// gpuTable shows the kernels' times beside the peers'.
+func gpuTable(all *results) (string, error) {
+	dir := filepath.Join(all.dir, "gpu")
+	peers, err := peerTimes(filepath.Join(dir, "peers-h200.txt"))
+	if err != nil {
+		return "", err
+	}
+	runs, err := kernelRuns(filepath.Join(dir, "kernels-bf16-h200.txt"))
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	out.WriteString("| bf16, ms, cold L2 | forward | with argmax | step | beside inputs and gradients | best peer: forward | best peer: step | naive fp16: forward, step |\n|---|---|---|---|---|---|---|---|\n")
+	for _, r := range runs {
+		train := strings.Replace(r.name, "F1", "T1", 1) // the same shape with its backward pass
+		forward, step := peers[r.name], peers[train]
+		peer := func(row map[string]string) string {
+			if row["best-peer"] == "" {
+				return "–"
+			}
+			return row["best-peer"] + " " + row["by"]
+		}
+		name := r.name
+		if step != nil && r.name != train {
+			name += ", " + train
+		}
+		if strings.HasPrefix(r.name, "T") {
+			forward = nil
+		}
+		naive := []string{}
+		for _, row := range []map[string]string{forward, step} {
+			if row["naive-fp16"] != "" && (len(naive) == 0 || naive[0] != row["naive-fp16"]) {
+				naive = append(naive, row["naive-fp16"])
+			}
+		}
+		if strings.HasPrefix(r.name, "F2") {
+			step = nil
+		}
+		fmt.Fprintf(&out, "| %s: %s | %.3f | %.3f | %s | %s | %s | %s | %s |\n", name, r.shape, r.forward, r.argmax,
+			cell("%.3f", r.step, r.step > 0), cell("%.1f MiB", r.extra, r.step > 0), peer(forward), peer(step), strings.Join(naive, ", "))
+	}
+	out.WriteString("\nOne NVIDIA H200, `bench/results/gpu/kernels-bf16-h200.txt`; peers: `bench/results/gpu/peers-h200.txt`, another run\n")
+	return out.String(), nil
+}
+
+// gpuPrecisionTable shows the precisions, and the portable image, on the same card.
+func gpuPrecisionTable(all *results) (string, error) {
+	var out strings.Builder
+	out.WriteString("| ms, cold L2, packing of float32 rows not included | image | forward | with argmax | step, packing included |\n|---|---|---|---|---|\n")
+	for _, file := range []string{"kernels-other-h200.txt", "kernels-sm80-h200.txt"} {
+		runs, err := kernelRuns(filepath.Join(all.dir, "gpu", file))
+		if err != nil {
+			return "", err
+		}
+		for _, r := range runs {
+			precision := strings.Replace(r.precision, "split", "float32-accurate", 1)
+			fmt.Fprintf(&out, "| %s %s | %s | %.3f | %.3f | %s |\n", r.name, precision, r.image, r.forward, r.argmax, cell("%.3f", r.step, r.step > 0))
+		}
+	}
+	out.WriteString("\nOne NVIDIA H200, `bench/results/gpu/kernels-other-h200.txt`, `kernels-sm80-h200.txt`\n")
+	return out.String(), nil
+}
+
+// gpuHostTable splits steps whose inputs and gradients are in host memory, as Gorgonia has them.
+func gpuHostTable(all *results) (string, error) {
+	rows := all.find("Full", "provider", "cuda-h200")
+	if len(rows) == 0 {
+		return "", errNoResults
+	}
+	var out strings.Builder
+	out.WriteString("| forward and backward, host to host | memory | precision | ms | copies alone | kernels alone | against copies + kernels | device MiB at the peak |\n|---|---|---|---|---|---|---|---|\n")
+	for _, r := range rows {
+		if r.file != rows[0].file {
+			continue // the memory measurement ran some of them again
+		}
+		m := r.metrics
+		fmt.Fprintf(&out, "| %s: %s | %s | %s | %.2f | %.2f | %.2f | %s | %.0f |\n", r.params["shape"], r.shape(), r.params["memory"], r.params["precision"],
+			1e3*m["sec/op"], m["copies-ms"], m["kernels-ms"], cell("%.2f×", m["x-floor"], m["x-floor"] > 0), m["device-MiB"])
+	}
+	fmt.Fprintf(&out, "\nOne NVIDIA H200, commit %.10s, `bench/results/gpu/%s`\n", rows[0].config["commit"], rows[0].file)
+	return out.String(), nil
+}
+
+// threadsTable shows what a second core is worth.
+func threadsTable(all *results) (string, error) {
+	rows := all.find("Threads", "provider", "cpu-avx512")
+	if len(rows) == 0 {
+		return "", errNoResults
+	}
+	var out strings.Builder
+	out.WriteString("| forward with argmax, AVX-512 | one core, ms | two cores, ms | faster |\n|---|---|---|---|\n")
+	for _, r := range rows {
+		fmt.Fprintf(&out, "| %s | %.2f | %.2f | %.2f× |\n", r.shape(), r.metrics["ms-1core"], r.metrics["ms-all"], r.metrics["speedup"])
+	}
+	fmt.Fprintf(&out, "\n%s\n", provenance(rows[0]))
+	return out.String(), nil
+}
+
+// allocationTable shows what passes and steps allocate once they are warm.
+func allocationTable(all *results) (string, error) {
+	var out strings.Builder
+	out.WriteString("| allocated, float32, AVX-512 | engine forward | engine backward | step in a TapeMachine | of it gradients |\n|---|---|---|---|---|\n")
+	rows := all.find("Full", "provider", "cpu-avx512")
+	if len(rows) == 0 {
+		return "", errNoResults
+	}
+	for _, r := range rows {
+		size := func(keys ...string) float64 {
+			product := 4.0
+			for _, key := range keys {
+				n, err := strconv.Atoi(r.params[key])
+				if err != nil {
+					return 0
+				}
+				product *= float64(n)
+			}
+			return product
+		}
+		forward, okF := all.one("Forward", r, "provider", "cpu-avx512")
+		backward, okB := all.one("Backward", r, "provider", "cpu-avx512")
+		fmt.Fprintf(&out, "| %s | %s KiB | %s KiB | %.0f KiB in %.0f | %.0f KiB |\n", r.shape(),
+			cell("%.0f", forward.metrics["B/op"]/1024, okF), cell("%.0f", backward.metrics["B/op"]/1024, okB),
+			r.metrics["B/op"]/1024, r.metrics["allocs/op"], (size("Bq", "Tq", "dim")+size("Bd", "Td", "dim"))/1024)
+	}
+	fmt.Fprintf(&out, "\n%s\n", provenance(rows[0]))
+	return out.String(), nil
+}
