@@ -65,3 +65,6 @@ func conformance(t *testing.T, d *Device) {
 		t.Run(precision.String(), func(t *testing.T) { enginetest.Run(t, NewEngine[float32](d, precision), o) })
 	}
 }
+
+func FuzzFloat32(f *testing.F) { enginetest.Fuzz(f, NewEngine[float32](openFirst(f), Float32)) }
+func FuzzFloat64(f *testing.F) { enginetest.Fuzz(f, NewEngine[float64](openFirst(f), Float32)) }
