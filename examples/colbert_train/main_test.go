@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/gosearch"
+	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/train"
 )
 
 // goSource returns a part of the standard library that is small enough for a test.
@@ -184,5 +187,48 @@ func TestInterrupt(t *testing.T) {
 	}
 	if n := strings.Count(read(t, out, "train.jsonl"), "\n"); n != 3 {
 		t.Errorf("%d steps in train.jsonl, want 3", n)
+	}
+}
+
+// TestInterruptedRunLeavesNoOlderResults: a new run into a used folder was stopped, and the report, plot and model of
+// the old run stood beside the checkpoint of the new one.
+func TestInterruptedRunLeavesNoOlderResults(t *testing.T) {
+	out := t.TempDir()
+	small := []string{"-steps", "3", "-batch", "8", "-dim", "8", "-hidden", "8", "-go-src", goSource(t), "-out", out}
+	if _, err := command(t, small...); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(out, "notes.txt"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := run(ctx, small, io.Discard, io.Discard, false); !errors.Is(err, train.ErrInterrupted) {
+		t.Fatalf("error %v, want %v", err, train.ErrInterrupted)
+	}
+	var left []string
+	err := filepath.WalkDir(out, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			left = append(left, d.Name())
+		}
+		return err
+	})
+	if want := []string{"checkpoint.safetensors", "notes.txt", "train.jsonl"}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("files %v (%v), want %v", left, err, want)
+	}
+}
+
+// TestDataInOut: a run may not write over the data that it is trained on.
+func TestDataInOut(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := command(t, "-go-src", goSource(t), "-export-data", dir); err != nil {
+		t.Fatal(err)
+	}
+	corpus := read(t, dir, "corpus.jsonl")
+	if _, err := command(t, "-data", dir, "-out", dir); err == nil || !strings.Contains(err.Error(), "give another -out") {
+		t.Errorf("error %v, want one that asks for another -out", err)
+	}
+	if read(t, dir, "corpus.jsonl") != corpus {
+		t.Error("the data was changed")
 	}
 }

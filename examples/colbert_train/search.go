@@ -13,12 +13,6 @@ import (
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/model"
 )
 
-// Names inside the folder -out.
-const (
-	modelFolder = "model"
-	poolFile    = "corpus.jsonl" // the documents the model was trained to search
-)
-
 // search prints the best documents for a query and, for each of them, which of its tokens every query token matched.
 func search(o *options, device *maxsim.Device, w io.Writer) error {
 	m, err := model.Load(filepath.Join(o.out, modelFolder))

@@ -21,6 +21,9 @@ func trainAndReport(ctx context.Context, o *options, device *maxsim.Device, stdo
 		return err
 	}
 	fmt.Fprintf(stderr, "%s: %s\n", set.Source, set)
+	if err := prepareOut(o); err != nil {
+		return err
+	}
 	outcome, err := trainWithProgress(ctx, o, set, device, stderr, bar)
 	if errors.Is(err, train.ErrInterrupted) {
 		return fmt.Errorf("%w; -resume -out %s continues", err, o.out)

@@ -46,6 +46,15 @@ func (m *Model) Save(dir string) error {
 	return WriteTensors(filepath.Join(dir, weightsFile), tensors, nil)
 }
 
+// Remove removes the files that Save writes from a folder, if they are there.
+func Remove(dir string) error {
+	var err error
+	for _, name := range []string{weightsFile, vocabularyFile, configFile} {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	return err
+}
+
 // Load reads a model that Save wrote.
 func Load(dir string) (*Model, error) {
 	path := filepath.Join(dir, configFile)

@@ -41,7 +41,7 @@ func Plot(dir string, records []train.Record, devBM25 float64) (err error) {
 	for i, row := range plot.Align(panels, tiles, draw.New(canvas)) {
 		panels[i][0].Draw(row[0])
 	}
-	f, err := os.Create(filepath.Join(dir, "loss.png"))
+	f, err := os.Create(filepath.Join(dir, plotFile))
 	if err != nil {
 		return err
 	}

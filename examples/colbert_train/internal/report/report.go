@@ -3,6 +3,7 @@ package report
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,17 @@ import (
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/evaluate"
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/train"
 )
+
+// The files that this package writes into the folder of a run.
+const (
+	reportFile = "report.json"
+	plotFile   = "loss.png"
+)
+
+// Remove removes the report and the plot from a folder, if they are there.
+func Remove(dir string) error {
+	return errors.Join(os.RemoveAll(filepath.Join(dir, reportFile)), os.RemoveAll(filepath.Join(dir, plotFile)))
+}
 
 // Report is report.json.
 type Report struct {
@@ -157,7 +169,7 @@ func (r *Report) Write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "report.json"), append(text, '\n'), 0o644)
+	return os.WriteFile(filepath.Join(dir, reportFile), append(text, '\n'), 0o644)
 }
 
 // Table prints the comparison.

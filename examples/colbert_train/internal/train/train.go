@@ -68,9 +68,12 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	defer r.graph.close()
 	r.sampler = newSampler(o.Config, encodeExamples(m, o.Set))
 	if o.Resume {
-		if err := r.restore(); err != nil {
-			return nil, err
-		}
+		err = r.restore()
+	} else {
+		err = os.RemoveAll(filepath.Join(o.Out, checkpointFile)) // of an earlier run: it must not stand beside a new log
+	}
+	if err != nil {
+		return nil, err
 	}
 	if r.log, err = openLog(filepath.Join(o.Out, logFile), r.state.Step); err != nil {
 		return nil, err

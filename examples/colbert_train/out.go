@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/model"
+	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/report"
+)
+
+// Names inside the folder -out that are not another package's.
+const (
+	modelFolder = "model"
+	poolFile    = "corpus.jsonl" // the documents the model was trained to search
+)
+
+// prepareOut makes the folder -out ready for a run. A new run removes the results of an earlier one before it begins, so
+// that a folder never holds the results of two; training itself starts a new log and checkpoint. Files that no run
+// writes stay.
+func prepareOut(o *options) error {
+	if err := checkOut(o); err != nil || o.resume {
+		return err
+	}
+	return errors.Join(
+		report.Remove(o.out),
+		model.Remove(filepath.Join(o.out, modelFolder)),
+		os.RemoveAll(filepath.Join(o.out, poolFile)),
+	)
+}
+
+// checkOut refuses to write a run over its own data: a BEIR folder and -out both have a corpus.jsonl.
+func checkOut(o *options) error {
+	data, err := os.Stat(o.data)
+	if err != nil {
+		return nil // made from Go source
+	}
+	folder := o.data
+	if !data.IsDir() {
+		folder = filepath.Dir(folder)
+	}
+	if data, err = os.Stat(folder); err != nil {
+		return err
+	}
+	out, err := os.Stat(o.out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if os.SameFile(data, out) {
+		return fmt.Errorf("-data %s is in the folder -out %s, which a run overwrites: give another -out", o.data, o.out)
+	}
+	return nil
+}
