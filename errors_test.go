@@ -175,3 +175,14 @@ func TestCauseLeavesOtherErrorsAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownKernelsAreAnError: a name that no CPU path has is not answered by another path.
+func TestUnknownKernelsAreAnError(t *testing.T) {
+	t.Setenv("MAXSIM_CPU", "avx1024")
+	g := gorgonia.NewGraph()
+	if _, err := InBatch(gorgonia.NodeFromAny(g, counting(1, 2, 3), gorgonia.WithName("q")),
+		gorgonia.NodeFromAny(g, counting(1, 4, 3), gorgonia.WithName("d")), Config{}); err != nil {
+		t.Fatal(err)
+	}
+	checkError(t, machines[0].run(g), ErrDevice, []string{`"avx1024"`, "MAXSIM_CPU", "generic"})
+}

@@ -75,7 +75,7 @@ func (e *Engine[T]) newBackward(b *layout.Batch, tape layout.Tape, ds []T, args 
 		return nil, err
 	}
 	if tape == nil {
-		return nil, errors.New("maxsim: backward needs the argmax tape of a forward pass that recorded it")
+		return nil, errors.New("backward needs the argmax tape of a forward pass that recorded it")
 	}
 	argmax, err := tape.Argmax()
 	if err != nil {

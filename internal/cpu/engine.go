@@ -66,11 +66,11 @@ func (e *Engine[T]) check(b *layout.Batch, args ...argument) error {
 	}
 	for _, a := range args {
 		if a.len != a.rows*a.cols {
-			return fmt.Errorf("maxsim: %s has %d elements, expected %d × %d", a.name, a.len, a.rows, a.cols)
+			return fmt.Errorf("%s has %d elements, expected %d × %d", a.name, a.len, a.rows, a.cols)
 		}
 	}
 	if max(b.Q.Rows, b.D.Rows) > math.MaxInt32 {
-		return fmt.Errorf("maxsim: %d query rows and %d document rows, expected at most %d", b.Q.Rows, b.D.Rows, math.MaxInt32)
+		return fmt.Errorf("%d query rows and %d document rows, expected at most %d", b.Q.Rows, b.D.Rows, math.MaxInt32)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func TestUnknownPath(t *testing.T) {
 	t.Setenv(PathVariable, "avx1024")
 	e := New[float32]()
 	b := &layout.Batch{Q: layout.Dense(1, 1), D: layout.Dense(1, 1), Dim: 1}
-	const want = `maxsim: unknown CPU kernels "avx1024", expected avx512, avx2 or generic (environment variable MAXSIM_CPU)`
+	const want = `unknown CPU kernels "avx1024", expected avx512, avx2 or generic (environment variable MAXSIM_CPU)`
 	if _, err := e.Forward(b, make([]float32, 1), make([]float32, 1), make([]float32, 1), true); err == nil || err.Error() != want {
 		t.Errorf("forward: error %v, expected %s", err, want)
 	}

@@ -115,13 +115,13 @@ func CheckLength(b *layout.Batch, tape []int32) error {
 	if len(tape) == b.TapeLen() {
 		return nil
 	}
-	return fmt.Errorf("maxsim: argmax tape of %d entries, expected %d query rows × %d columns",
+	return fmt.Errorf("argmax tape of %d entries, expected %d query rows × %d columns",
 		len(tape), b.Q.Rows, b.Cols())
 }
 
 // EntryError is the error of a tape in which query token t of query i chose token u of document j, which has not as many.
 func EntryError(b *layout.Batch, i, t, j int, u int32) error {
-	return fmt.Errorf("maxsim: argmax %d of query %d, token %d is no token of document %d, expected -1 to %d",
+	return fmt.Errorf("argmax %d of query %d, token %d is no token of document %d, expected -1 to %d",
 		u, i, t, j, b.D.Tokens(j)-1)
 }
 

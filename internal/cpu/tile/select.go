@@ -27,9 +27,9 @@ func Select[T layout.Float](name string) (*Kernels[T], error) {
 	}
 	switch {
 	case !slices.Contains([]string{AVX512, AVX2, Generic}, name):
-		return nil, fmt.Errorf("maxsim: unknown CPU kernels %q, expected %s, %s or %s", name, AVX512, AVX2, Generic)
+		return nil, fmt.Errorf("unknown CPU kernels %q, expected %s, %s or %s", name, AVX512, AVX2, Generic)
 	case !slices.Contains(available, name):
-		return nil, fmt.Errorf("maxsim: CPU kernels %q cannot run here (%s), expected one of %s", name, lacking, strings.Join(available, ", "))
+		return nil, fmt.Errorf("CPU kernels %q cannot run here (%s), expected one of %s", name, lacking, strings.Join(available, ", "))
 	case name == Generic:
 		return &Kernels[T]{Name: Generic, Widths: []int{genericLanes},
 			Max: genericMax[T], Gather: genericGather[T], Pack: genericPack[T]}, nil
