@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"bytes"
 	"math/bits"
 
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
@@ -29,17 +30,10 @@ func backward[T layout.Float](t *Tape, ds, dq, dd []T) (err error) {
 		}
 		call.close()
 	}()
-	upstream, err := call.alloc(int64(len(ds)) * sizeOf[T]())
-	if err != nil {
+	if err := t.receive(bytesOf(ds)); err != nil {
 		return err
 	}
-	if err := upload(dev, upstream, ds); err != nil {
-		return err
-	}
-	if err := dev.after(dev.work, dev.in); err != nil {
-		return err
-	}
-	g := gradients[T]{Tape: t, call: call, upstream: upstream}
+	g := gradients[T]{Tape: t, call: call}
 	if dq != nil {
 		if err := g.queries(dq); err != nil {
 			return err
@@ -53,12 +47,30 @@ func backward[T layout.Float](t *Tape, ds, dq, dd []T) (err error) {
 	return g.deliver()
 }
 
+// receive brings the upstream gradient to the device, unless it is there: dq and dd of one step are asked for one after
+// the other, with the same.
+func (t *Tape) receive(ds []byte) (err error) {
+	if t.upstream != 0 && bytes.Equal(ds, t.received) {
+		return nil
+	}
+	t.received = nil
+	if t.upstream == 0 {
+		if t.upstream, err = t.held.memory.alloc(int64(len(ds))); err != nil {
+			return err
+		}
+	}
+	if err := upload(t.device, t.upstream, ds); err != nil {
+		return err
+	}
+	t.received = bytes.Clone(ds)
+	return t.device.after(t.device.work, t.device.in)
+}
+
 // gradients is a backward pass under way.
 type gradients[T layout.Float] struct {
 	*Tape
-	call     *scope
-	upstream address
-	results  []result[T]
+	call    *scope
+	results []result[T]
 }
 
 // result is a part of a gradient: where it will be on the device when the mark of its number is passed, and where it
@@ -90,10 +102,10 @@ func (g *gradients[T]) deliver() error {
 
 // output allocates a gradient, cleared if its kernel does not write every row.
 func (g *gradients[T]) output(of *rows, to []T) (address, error) {
-	bytes := int64(len(to)) * sizeOf[T]()
-	out, err := g.call.alloc(bytes)
+	size := int64(len(to)) * sizeOf[T]()
+	out, err := g.call.alloc(size)
 	if err == nil && !of.covers() {
-		err = g.device.work.fill(out, 0, bytes)
+		err = g.device.work.fill(out, 0, size)
 	}
 	return out, err
 }

@@ -136,8 +136,12 @@ func TestNothingIsUploadedTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := int64(2 * 4 * len(scores)); counting.bytes != want {
-		t.Errorf("two gradients uploaded %d bytes, expected the upstream gradients' %d", counting.bytes, want)
+	if want := int64(4 * len(scores)); counting.bytes != want {
+		t.Errorf("two gradients uploaded %d bytes, expected the upstream gradient's %d", counting.bytes, want)
+	}
+	scores[3]++
+	if err := e.Backward(&b, q, d, tape, scores, dq, dd); err != nil || counting.bytes != int64(2*4*len(scores)) {
+		t.Errorf("%v; another upstream gradient, and %d bytes uploaded in all", err, counting.bytes)
 	}
 	inversions := 0
 	for _, l := range f.launches {

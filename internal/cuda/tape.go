@@ -30,6 +30,8 @@ type Tape struct {
 	q, d         side
 	argmax       address // 2 or 4 bytes a winner
 	rowptr, list address // the inverse of argmax, 0 until it is built
+	upstream     address // the upstream gradient of the last call, 0 until there was one
+	received     []byte  // its content; nil: it is not there
 
 	mu   sync.Mutex
 	host []int32 // what Argmax has returned
