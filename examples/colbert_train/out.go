@@ -17,17 +17,13 @@ const (
 	poolFile    = "corpus.jsonl" // the documents the model was trained to search
 )
 
-// prepareOut makes the folder -out ready for a run. A new run removes the results of an earlier one before it begins, so
-// that a folder never holds the results of two; training itself starts a new log and checkpoint. Files that no run
-// writes stay.
-func prepareOut(o *options) error {
-	if err := checkOut(o); err != nil || o.resume {
-		return err
-	}
+// removeResults removes the results of an earlier run from its folder. A new run does so before it begins: stopped, it
+// must not leave the report of the old run beside its own log and checkpoint. Files that no run writes stay.
+func removeResults(out string) error {
 	return errors.Join(
-		report.Remove(o.out),
-		model.Remove(filepath.Join(o.out, modelFolder)),
-		os.RemoveAll(filepath.Join(o.out, poolFile)),
+		report.Remove(out),
+		model.Remove(filepath.Join(out, modelFolder)),
+		os.RemoveAll(filepath.Join(out, poolFile)),
 	)
 }
 

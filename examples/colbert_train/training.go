@@ -21,10 +21,16 @@ func trainAndReport(ctx context.Context, o *options, device *maxsim.Device, stdo
 		return err
 	}
 	fmt.Fprintf(stderr, "%s: %s\n", set.Source, set)
-	if err := prepareOut(o); err != nil {
+	course := train.Options{Config: o.Config, Set: set, Out: o.out, Resume: o.resume, Device: device}
+	if err := errors.Join(course.Check(), checkOut(o)); err != nil {
 		return err
 	}
-	outcome, err := trainWithProgress(ctx, o, set, device, stderr, bar)
+	if !o.resume {
+		if err := removeResults(o.out); err != nil {
+			return err
+		}
+	}
+	outcome, err := trainWithProgress(ctx, course, stderr, bar)
 	if errors.Is(err, train.ErrInterrupted) {
 		return fmt.Errorf("%w; -resume -out %s continues", err, o.out)
 	}
@@ -73,17 +79,15 @@ func summarise(o *options, rep *report.Report, w io.Writer) error {
 }
 
 // trainWithProgress runs the training and shows it.
-func trainWithProgress(ctx context.Context, o *options, set *dataset.Set, device *maxsim.Device, w io.Writer, bar bool) (*train.Outcome, error) {
+func trainWithProgress(ctx context.Context, course train.Options, w io.Writer, bar bool) (*train.Outcome, error) {
 	var display *progress.Display
 	var shown error
-	outcome, err := train.Run(ctx, train.Options{
-		Config: o.Config, Set: set, Out: o.out, Resume: o.resume, Device: device,
-		Observe: func(r train.Record) {
-			if display == nil {
-				display = progress.New(w, bar, o.Steps, r.Step-1)
-			}
-			shown = errors.Join(shown, display.Step(r))
-		},
-	})
+	course.Observe = func(r train.Record) {
+		if display == nil {
+			display = progress.New(w, bar, course.Steps, r.Step-1)
+		}
+		shown = errors.Join(shown, display.Step(r))
+	}
+	outcome, err := train.Run(ctx, course)
 	return outcome, errors.Join(err, shown)
 }

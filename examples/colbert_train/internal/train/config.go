@@ -3,6 +3,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/model"
@@ -61,6 +62,8 @@ func (c Config) Check() error {
 		}
 	}
 	switch {
+	case c.Batch == 1 && c.Negatives == 0:
+		return errors.New("train: batch is 1 and negatives is 0: a query needs the documents of others, or negatives of its own")
 	case !(c.LearningRate > 0):
 		return fmt.Errorf("train: learning rate is %v, want more than 0", c.LearningRate)
 	case !(c.Temperature > 0):

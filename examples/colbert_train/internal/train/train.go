@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	maxsim "github.com/flash-maxsim/gorgonia-maxsim"
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/dataset"
@@ -25,6 +26,18 @@ type Options struct {
 	Resume  bool           // continue from the checkpoint in Out
 	Device  *maxsim.Device // where MaxSim runs; nil is the CPU
 	Observe func(Record)   // called after every step; may be nil
+}
+
+// Check reports settings that make no run, or none on this data.
+func (o Options) Check() error {
+	if err := o.Config.Check(); err != nil {
+		return err
+	}
+	hasNegatives := func(t dataset.Triple) bool { return len(t.Negatives) > 0 }
+	if o.Negatives > 0 && !slices.ContainsFunc(o.Set.Triples, hasNegatives) {
+		return fmt.Errorf("train: negatives is %d, but no training example has any", o.Negatives)
+	}
+	return nil
 }
 
 // Outcome is the result of a finished run.

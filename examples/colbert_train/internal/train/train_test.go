@@ -185,6 +185,19 @@ func TestResumeErrors(t *testing.T) {
 	expect(resume(cfg, set), "train.jsonl:1: ")
 }
 
+// TestNegativesWithoutAny: a step would have fewer negatives than was asked for; of one query, none and loss 0.
+func TestNegativesWithoutAny(t *testing.T) {
+	cfg, set := tinyConfig(), tinySet()
+	cfg.Batch = 1
+	for i := range set.Triples {
+		set.Triples[i].Negatives = nil
+	}
+	_, err := Run(context.Background(), Options{Config: cfg, Set: set, Out: t.TempDir()})
+	if want := "negatives is 1, but no training example has any"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want one with %q", err, want)
+	}
+}
+
 func TestConfigCheck(t *testing.T) {
 	if err := Default().Check(); err != nil {
 		t.Errorf("defaults: %v", err)
@@ -192,6 +205,7 @@ func TestConfigCheck(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"steps is 0":         func(c *Config) { c.Steps = 0 },
 		"batch is -1":        func(c *Config) { c.Batch = -1 },
+		"batch is 1 and":     func(c *Config) { c.Batch = 1 },
 		"learning rate is 0": func(c *Config) { c.LearningRate = 0 },
 		"temperature is -1":  func(c *Config) { c.Temperature = -1 },
 		"dropout is 1":       func(c *Config) { c.Dropout = 1 },
