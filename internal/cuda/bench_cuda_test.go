@@ -142,7 +142,7 @@ func (w *workload) measure(b *testing.B, d *Device, e *Engine[float32]) {
 	}
 	kernels := w.kernels(b, d, e)
 	copies := w.copies(b, d)
-	d.pool.resetPeak()
+	d.ResetPeak()
 	var wall []float64
 	for b.Loop() {
 		start := time.Now()

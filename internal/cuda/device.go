@@ -130,6 +130,9 @@ func (d *Device) Memory() (MemoryReport, error) {
 	return m, err
 }
 
+// ResetPeak makes the memory in use now the largest that [Device.Memory] reports.
+func (d *Device) ResetPeak() { d.pool.resetPeak() }
+
 // Alloc returns n elements of unspecified content. On a Device, large buffers are registered with the driver, so that
 // engine calls copy to and from them directly; they return to the Device when the last slice into them is gone. On a
 // nil or closed Device, and for small buffers, it is make.

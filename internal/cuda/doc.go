@@ -18,6 +18,7 @@
 // # Order
 //
 // A Device runs one engine call at a time, whoever calls: its copies in, its kernels and its copies out are in three
-// queues, so that the copy of one result runs beside the kernels of the next. A call returns when its results are in
-// host memory, so what it used on the device is free for the next.
+// queues. Large inputs and results are cut into portions at document boundaries, so that a portion is computed while the
+// next is uploaded, and downloaded while the next is computed. A call returns when its results are in host memory, so
+// what it used on the device is free for the next.
 package cuda

@@ -21,7 +21,6 @@ const (
 	OutOfMemory        Error = C.CUDA_ERROR_OUT_OF_MEMORY
 	NoBinaryForGPU     Error = C.CUDA_ERROR_NO_BINARY_FOR_GPU
 	UnsupportedVersion Error = C.CUDA_ERROR_UNSUPPORTED_PTX_VERSION
-	AlreadyRegistered  Error = C.CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
 )
 
 func (e Error) Error() string {
