@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -111,8 +110,8 @@ func (s *Set) readCorpus(path string) (map[string]int, error) {
 	docs := map[string]int{}
 	err := readLines(path, func(_ int, line []byte) error {
 		var row beirDocument
-		if err := json.Unmarshal(line, &row); err != nil {
-			return fmt.Errorf("not a document: %w", err)
+		if err := parseObject(line, &row); err != nil {
+			return err
 		}
 		if row.ID == nil || row.Text == nil {
 			return errors.New(`a document needs the fields "_id" and "text"`)
@@ -133,8 +132,8 @@ func readQueries(path string) (map[string]string, error) {
 	texts := map[string]string{}
 	err := readLines(path, func(_ int, line []byte) error {
 		var row beirQuery
-		if err := json.Unmarshal(line, &row); err != nil {
-			return fmt.Errorf("not a query: %w", err)
+		if err := parseObject(line, &row); err != nil {
+			return err
 		}
 		if row.ID == nil || row.Text == nil {
 			return errors.New(`a query needs the fields "_id" and "text"`)

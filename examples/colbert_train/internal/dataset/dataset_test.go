@@ -83,7 +83,7 @@ func TestReadTriples(t *testing.T) {
 	dir := t.TempDir()
 	var rows strings.Builder
 	for i := range 100 {
-		fmt.Fprintf(&rows, `{"query": %q, "positive": "answer %d", "negatives": ["answer %d"]}`+"\n", question(i), i, i+1)
+		fmt.Fprintf(&rows, `{"query": %q, "positive": "answer %d", "negatives": ["answer %d"], "id": %[2]d}`+"\n", question(i), i, i+1)
 	}
 	rows.WriteString(`{"query":"...", "positive":"no word"}` + "\n")
 	fmt.Fprintf(&rows, `{"query":%q, "positive":"answer 1"}`+"\n", question(1))
@@ -111,7 +111,7 @@ func TestReadTriples(t *testing.T) {
 	if rows := len(s.Triples) + len(held); rows < 100 || rows > 101 {
 		t.Errorf("%d training rows and %d held out queries of 101 rows with 100 queries", len(s.Triples), len(held))
 	}
-	if want := "1 duplicate rows, 1 rows without a word in query or positive"; s.Dropped.String() != want {
+	if want := `1 duplicate rows, 1 rows without a word in query or positive, 100 values of the unknown field "id"`; s.Dropped.String() != want {
 		t.Errorf("dropped %q, want %q", s.Dropped, want)
 	}
 }
@@ -133,17 +133,19 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 	for _, c := range []struct{ file, content, want string }{
 		{"corpus.jsonl", "{\"_id\":\"d\",\"text\":\"x\"}\n\n{\"_id\":\"e\"}\n", `corpus.jsonl:3: a document needs the fields "_id" and "text"`},
 		{"corpus.jsonl", "{\"_id\":\"d\",\"text\":\"x\"}\n{\"_id\":\"d\",\"text\":\"x\"}\n", `corpus.jsonl:2: document "d" is there twice`},
-		{"corpus.jsonl", "[]\n", "corpus.jsonl:1: not a document: "},
+		{"corpus.jsonl", "[]\n", "corpus.jsonl:1: not a JSON object"},
+		{"corpus.jsonl", "{\"_id\":1,\"text\":\"x\"}\n", `corpus.jsonl:1: field "_id" is a JSON number`},
 		{"queries.jsonl", "{\"_id\":\"q\",\"text\":\"x\"}\n{\"text\":\"x\"}\n", `queries.jsonl:2: a query needs the fields "_id" and "text"`},
-		{"queries.jsonl", "nonsense\n", "queries.jsonl:1: not a query: "},
+		{"queries.jsonl", "nonsense\n", "queries.jsonl:1: not a JSON object"},
 		{"queries.jsonl", "{\"_id\":\"q\",\"text\":\"x\"}\n{\"_id\":\"q\",\"text\":\"x\"}\n", `queries.jsonl:2: query "q" is there twice`},
 		{"qrels/test.tsv", "query-id\tcorpus-id\tscore\nq3 io.Copy 1\n", "test.tsv:2: 1 fields between tabs, want 3"},
 		{"qrels/dev.tsv", "q2\tos.Open\thigh\n", `dev.tsv:1: score "high" is no whole number`},
 		{"triples.jsonl", "{\"query\":\"a\",\"positive\":\"b\"}\n{\"query\":\"a\"}\n", `triples.jsonl:2: field "positive" is missing`},
 		{"triples.jsonl", "{\"positive\":\"a\"}\n", `triples.jsonl:1: field "query" is missing`},
-		{"triples.jsonl", "{\"query\":\"a\",\"positive\":\"b\",\"negative\":[\"c\"]}\n", `triples.jsonl:1: not a triple: json: unknown field "negative"`},
-		{"triples.jsonl", "{\"query\":\"a\",\"positive\":\"b\"} {}\n", "triples.jsonl:1: not a triple: text after the object"},
-		{"triples.jsonl", "{\"query\":\"a\",\"positive\":\"b\",\"negatives\":\"c\"}\n", "triples.jsonl:1: not a triple: "},
+		{"triples.jsonl", "[\"a\", \"b\"]\n", "triples.jsonl:1: not a JSON object"},
+		{"triples.jsonl", "{\"query\":\"a\",\"positive\":\"b\"} {}\n", "triples.jsonl:1: not a JSON object: invalid character '{'"},
+		{"triples.jsonl", "{\"query\":7,\"positive\":\"b\"}\n", `triples.jsonl:1: field "query" is not a text`},
+		{"triples.jsonl", "{\"query\":\"a\",\"positive\":\"b\",\"negatives\":\"c\"}\n", `triples.jsonl:1: field "negatives" is not a list of texts`},
 		{"qrels/test.tsv", "", "a small set: no test queries"},
 	} {
 		dir := t.TempDir()

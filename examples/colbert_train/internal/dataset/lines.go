@@ -3,6 +3,7 @@ package dataset
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,6 +34,22 @@ func readLines(path string, row func(number int, line []byte) error) error {
 			return nil
 		}
 	}
+}
+
+// parseObject reads the JSON object of one line.
+func parseObject(line []byte, into any) error {
+	if line[0] != '{' {
+		return errors.New("not a JSON object")
+	}
+	err := json.Unmarshal(line, into)
+	var wrongType *json.UnmarshalTypeError
+	if errors.As(err, &wrongType) {
+		return fmt.Errorf("field %q is a JSON %s", wrongType.Field, wrongType.Value)
+	}
+	if err != nil {
+		return fmt.Errorf("not a JSON object: %w", err)
+	}
+	return nil
 }
 
 // writeLines creates a file, with its folder, and fills it through a buffer.

@@ -1,11 +1,8 @@
 package dataset
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/split"
@@ -16,7 +13,8 @@ import (
 //
 //	{"query": "reads a whole file", "positive": "func ReadFile", "negatives": ["func WriteFile", "func Open"]}
 //
-// "negatives" may be missing or empty. The pool is every positive and negative once. A part of the queries is held
+// "negatives" may be missing or empty. Other fields, such as the ids of many data sets, are ignored and counted in
+// Set.Dropped by name. The pool is every positive and negative once. A part of the queries is held
 // out for dev and test, near copies together; all rows of the same query go the same way.
 func ReadTriples(paths ...string) (*Set, error) {
 	s := &Set{Source: "triples of " + strings.Join(paths, ", "), Dropped: Dropped{}}
@@ -74,7 +72,7 @@ func readTriples(paths []string, dropped Dropped) ([]Triple, error) {
 	seen := map[string]bool{}
 	for _, path := range paths {
 		err := readLines(path, func(_ int, line []byte) error {
-			t, err := parseTriple(line)
+			t, err := parseTriple(line, dropped)
 			if err != nil {
 				return err
 			}
@@ -97,26 +95,38 @@ func readTriples(paths []string, dropped Dropped) ([]Triple, error) {
 	return out, nil
 }
 
-// parseTriple reads one row and refuses fields that it does not know, so that a misspelt name is not lost in silence.
-func parseTriple(line []byte) (Triple, error) {
-	var row struct {
-		Query     *string  `json:"query"`
-		Positive  *string  `json:"positive"`
-		Negatives []string `json:"negatives"`
+// parseTriple reads one row. Fields that it does not know are counted in dropped by name, so that a misspelt one is not
+// lost in silence.
+func parseTriple(line []byte, dropped Dropped) (Triple, error) {
+	var row map[string]json.RawMessage
+	if err := parseObject(line, &row); err != nil {
+		return Triple{}, err
 	}
-	dec := json.NewDecoder(bytes.NewReader(line))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&row); err != nil {
-		return Triple{}, fmt.Errorf("not a triple: %w", err)
+	var t Triple
+	for _, f := range []struct {
+		name     string
+		value    any
+		is       string
+		required bool
+	}{
+		{"query", &t.Query, "a text", true},
+		{"positive", &t.Positive, "a text", true},
+		{"negatives", &t.Negatives, "a list of texts", false},
+	} {
+		content, ok := row[f.name]
+		delete(row, f.name)
+		if !ok || string(content) == "null" {
+			if f.required {
+				return Triple{}, fmt.Errorf("field %q is missing", f.name)
+			}
+			continue
+		}
+		if err := json.Unmarshal(content, f.value); err != nil {
+			return Triple{}, fmt.Errorf("field %q is not %s", f.name, f.is)
+		}
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Triple{}, errors.New("not a triple: text after the object")
+	for name := range row {
+		dropped[fmt.Sprintf("values of the unknown field %q", name)]++
 	}
-	if row.Query == nil {
-		return Triple{}, errors.New(`field "query" is missing`)
-	}
-	if row.Positive == nil {
-		return Triple{}, errors.New(`field "positive" is missing`)
-	}
-	return Triple{Query: *row.Query, Positive: *row.Positive, Negatives: row.Negatives}, nil
+	return t, nil
 }
