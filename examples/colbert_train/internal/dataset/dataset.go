@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/nearcopy"
+	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/split"
 )
 
 // Document is one document of the pool that is searched. Text is what is indexed; Signature is only shown.
@@ -98,19 +99,21 @@ func (s *Set) Leaks() int {
 	return n
 }
 
-// Check says what a set lacks to be trained and tested on.
+// Check says what a set lacks to be trained and tested on, and what would help.
 func (s *Set) Check() error {
 	for _, part := range []struct {
 		name string
 		n    int
+		help string
 	}{
-		{"documents", len(s.Docs)},
-		{"training examples", len(s.Train) + len(s.Triples)},
-		{"dev queries", len(s.Dev)},
-		{"test queries", len(s.Test)},
+		{"documents", len(s.Docs), "there is nothing to search"},
+		{"training examples", len(s.Examples()), "queries with a text that answers them are needed"},
+		{"dev queries", len(s.Dev), fmt.Sprintf("where the data has none, they are held out of the training queries: "+
+			"at least %d distinct ones are needed for that, and hundreds for measures to rely on", split.Least)},
+		{"test queries", len(s.Test), "a BEIR folder has them in qrels/test.tsv"}, // others hold out test before dev
 	} {
 		if part.n == 0 {
-			return fmt.Errorf("%s: no %s; %s", s.Source, part.name, s)
+			return fmt.Errorf("%s: no %s; %s; the data: %s", s.Source, part.name, part.help, s)
 		}
 	}
 	return nil
@@ -118,8 +121,8 @@ func (s *Set) Check() error {
 
 // String sums the set up in one line.
 func (s *Set) String() string {
-	line := fmt.Sprintf("%d documents; queries: %d train, %d dev, %d test, %d unseen; %d further training pairs",
-		len(s.Docs), len(s.Train), len(s.Dev), len(s.Test), len(s.Unseen), len(s.Triples))
+	line := fmt.Sprintf("%d documents, %d training examples; held-out queries: %d dev, %d test, %d unseen",
+		len(s.Docs), len(s.Examples()), len(s.Dev), len(s.Test), len(s.Unseen))
 	if len(s.Dropped) > 0 {
 		line += "; dropped: " + s.Dropped.String()
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/split"
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/words"
 )
 
@@ -113,6 +114,30 @@ func TestReadTriples(t *testing.T) {
 	}
 	if want := `1 duplicate rows, 1 rows without a word in query or positive, 100 values of the unknown field "id"`; s.Dropped.String() != want {
 		t.Errorf("dropped %q, want %q", s.Dropped, want)
+	}
+}
+
+// TestFewTriples: the error says how many queries make a task, and so many do.
+func TestFewTriples(t *testing.T) {
+	dir := t.TempDir()
+	for n, want := range map[int]string{
+		0:               "no documents; there is nothing to search",
+		split.Least - 1: "no dev queries; where the data has none, they are held out of the training queries: at least 15 distinct ones",
+		split.Least:     "",
+	} {
+		var rows strings.Builder
+		for i := range n {
+			fmt.Fprintf(&rows, `{"query": %q, "positive": "answer %d"}`+"\n", question(i), i)
+		}
+		write(t, dir, "few.jsonl", rows.String())
+		s, err := Read(dir)
+		if want == "" {
+			if summary := "15 documents, 12 training examples; held-out queries: 1 dev, 2 test, 0 unseen"; err != nil || s.String() != summary {
+				t.Errorf("%d rows: %v (%v), want %s", n, s, err, summary)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d rows: error %v, want one with %q", n, err, want)
+		}
 	}
 }
 

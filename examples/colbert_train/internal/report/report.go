@@ -74,7 +74,7 @@ type Dev struct {
 type Data struct {
 	Source        string         `json:"source"`
 	Documents     int            `json:"documents"`
-	TrainQueries  int            `json:"train_queries"`
+	TrainQueries  int            `json:"train_queries"` // those with judged documents; triples only add to the examples
 	TrainExamples int            `json:"train_examples"`
 	Vocabulary    int            `json:"vocabulary"`
 	Leaks         int            `json:"near_copies_of_training_queries"` // among test and unseen queries

@@ -33,9 +33,12 @@ type Item struct {
 // a few queries larger.
 type Sizes struct{ Dev, Test, Unseen int }
 
+// Least is the least number of queries of which DefaultSizes holds some out for both dev and test.
+const Least = 15
+
 // DefaultSizes are the sizes for n queries: at most 500 for test, 200 for dev, 300 of unseen groups.
 func DefaultSizes(n int) Sizes {
-	return Sizes{Dev: min(200, n/15), Test: min(500, n/6), Unseen: min(300, n/10)}
+	return Sizes{Dev: min(200, n/Least), Test: min(500, n/6), Unseen: min(300, n/10)}
 }
 
 // largestCluster is the largest cluster of near copies that is tested: the members of a large family answer for one
