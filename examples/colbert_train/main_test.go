@@ -85,6 +85,18 @@ func TestEndToEnd(t *testing.T) {
 		t.Errorf("want three functions with what the query token file matched in each:\n%s", found)
 	}
 
+	if found, err := command(t, "-query", "parses an xqzkw", "-out", out); err != nil || !strings.Contains(found, "[UNK] for words that the model does not know: xqzkw\n") {
+		t.Errorf("an unknown word should be named: %v\n%s", err, found)
+	}
+	if _, err := command(t, "-query", "xqzkw!", "-out", out); err == nil || !strings.Contains(err.Error(), "knows none of its words") {
+		t.Errorf("only unknown words: error %v", err)
+	}
+	for _, args := range [][]string{{"-query", "parses a file", "-out", out}, {"-h"}} {
+		if err := run(context.Background(), args, fullDisk{}, io.Discard, false); !errors.Is(err, errFull) {
+			t.Errorf("%v onto a full disk: error %v", args, err)
+		}
+	}
+
 	beir := filepath.Join(t.TempDir(), "beir")
 	if _, err := command(t, "-go-src", src, "-export-data", beir); err != nil {
 		t.Fatal(err)
@@ -102,6 +114,13 @@ func TestEndToEnd(t *testing.T) {
 		t.Errorf("resuming a finished run should evaluate it again: %v\n%s", err, again)
 	}
 }
+
+// fullDisk is a writer that can not write.
+type fullDisk struct{}
+
+var errFull = errors.New("no space left")
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 // read returns a file of a folder.
 func read(t *testing.T, dir, name string) string {

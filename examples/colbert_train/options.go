@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"flag"
 	"fmt"
@@ -88,10 +89,9 @@ func parseWith(defaults train.Config, args []string, help io.Writer) (*options, 
 	fs.SetOutput(io.Discard) // errors are printed by main, once
 	err := fs.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
-		fs.SetOutput(help)
-		fmt.Fprint(help, usage)
-		fs.Lookup("temperature").DefValue = "1/60" // not 0.016666666666666666
-		fs.PrintDefaults()
+		if err := writeHelp(fs, help); err != nil {
+			return nil, nil, err
+		}
 		return nil, nil, err
 	}
 	if err == nil {
@@ -101,6 +101,16 @@ func parseWith(defaults train.Config, args []string, help io.Writer) (*options, 
 		return nil, nil, fmt.Errorf("%w (-h explains the flags)", err)
 	}
 	return o, fs, nil
+}
+
+// writeHelp writes the usage and what the flags mean.
+func writeHelp(fs *flag.FlagSet, w io.Writer) error {
+	out := bufio.NewWriter(w) // keeps its first error for Flush
+	fs.SetOutput(out)
+	fmt.Fprint(out, usage)
+	fs.Lookup("temperature").DefValue = "1/60" // not 0.016666666666666666
+	fs.PrintDefaults()
+	return out.Flush()
 }
 
 // addSettings adds the flags that decide the course of training.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	maxsim "github.com/flash-maxsim/gorgonia-maxsim"
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/dataset"
 	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/model"
+	"github.com/flash-maxsim/gorgonia-maxsim/examples/colbert_train/internal/vocab"
 )
 
 // search prints the best documents for a query and, for each of them, which of its tokens every query token matched.
@@ -18,6 +20,10 @@ func search(o *options, device *maxsim.Device, w io.Writer) error {
 	m, err := model.Load(filepath.Join(o.out, modelFolder))
 	if err != nil {
 		return fmt.Errorf("no trained model: %w", err)
+	}
+	unknown, all := m.Vocabulary.Unknown(o.query)
+	if all {
+		return fmt.Errorf("-query %q: the model knows none of its words", o.query)
 	}
 	docs, err := pool(o)
 	if err != nil {
@@ -35,25 +41,33 @@ func search(o *options, device *maxsim.Device, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	best := make([]int, len(docs))
-	for i := range best {
-		best[i] = i
-	}
-	slices.SortStableFunc(best, func(a, b int) int { return cmp.Compare(rows[0][b], rows[0][a]) })
-
-	fmt.Fprintf(w, "%q among %d documents; below each, query token → document token it matched, and its share of the score\n",
+	out := bufio.NewWriter(w) // keeps its first error for Flush
+	fmt.Fprintf(out, "%q among %d documents; below each, query token → document token it matched, and its part of the score\n",
 		o.query, len(docs))
-	for rank, i := range best[:min(o.top, len(best))] {
+	if len(unknown) > 0 {
+		fmt.Fprintf(out, "%s for words that the model does not know: %s\n", m.Vocabulary.Token(vocab.Unknown), strings.Join(unknown, ", "))
+	}
+	for rank, i := range best(rows[0], o.top) {
 		matches, err := index.Explain(o.query, i)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "\n%2d. %-50s %.3f\n    %s\n", rank+1, docs[i].ID, rows[0][i], cmp.Or(docs[i].Signature, docs[i].Text))
+		fmt.Fprintf(out, "\n%2d. %-50s %.3f\n    %s\n", rank+1, docs[i].ID, rows[0][i], cmp.Or(docs[i].Signature, docs[i].Text))
 		for _, line := range wrap(matches) {
-			fmt.Fprintf(w, "      %s\n", line)
+			fmt.Fprintf(out, "      %s\n", line)
 		}
 	}
-	return nil
+	return out.Flush()
+}
+
+// best returns the indices of the n highest scores, the highest first, equal ones in order.
+func best(scores []float64, n int) []int {
+	order := make([]int, len(scores))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	return order[:min(n, len(order))]
 }
 
 // pool returns the documents to search: those of the trained model unless the options name others.
@@ -76,7 +90,7 @@ func wrap(matches []model.Match) []string {
 	var lines []string
 	line := ""
 	for _, m := range matches {
-		item := fmt.Sprintf("%s → %s %.3f", m.QueryToken, m.DocToken, m.Share)
+		item := fmt.Sprintf("%s → %s %.3f", m.QueryToken, m.DocToken, m.Part)
 		if line != "" && len(line)+len(item) > lineWidth {
 			lines, line = append(lines, line), ""
 		}

@@ -2,14 +2,14 @@ package model
 
 import "gorgonia.org/tensor"
 
-// Match is the share of one query token in a score: the document token it chose, and what the two add.
+// Match is the part that one query token has in a score: the document token it chose, and what the two add.
 type Match struct {
 	QueryToken, DocToken string
-	Share                float64 // share of the score: weight · cosine over the number of query tokens
+	Part                 float64 // of the score: weight · cosine over the number of query tokens
 }
 
 // Explain returns for each query token which token of the document it matched: the argmax of MaxSim made visible. The
-// shares sum to the score.
+// parts sum to the score.
 func (x *Index) Explain(query string, doc int) ([]Match, error) {
 	m := x.model
 	q, err := m.encode([]string{query}, 1, m.QueryTokens, (*Encoder).Queries)
@@ -40,11 +40,11 @@ func (x *Index) Explain(query string, doc int) ([]Match, error) {
 		out = append(out, Match{
 			QueryToken: m.Vocabulary.Token(qIDs[t]),
 			DocToken:   m.Vocabulary.Token(dIDs[u]),
-			Share:      dot,
+			Part:       dot,
 		})
 	}
 	for i := range out {
-		out[i].Share /= float64(len(out))
+		out[i].Part /= float64(len(out))
 	}
 	return out, nil
 }

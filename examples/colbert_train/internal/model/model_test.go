@@ -112,7 +112,7 @@ func TestScoresAndMatches(t *testing.T) {
 		}
 		sum := 0.0
 		for _, match := range matches {
-			sum += match.Share
+			sum += match.Part
 		}
 		if want := got[pair[0]][pair[1]]; math.Abs(sum-want) > 1e-5 {
 			t.Errorf("shares of query %d and document %d sum to %v, score %v", pair[0], pair[1], sum, want)

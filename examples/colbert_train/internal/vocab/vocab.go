@@ -100,6 +100,19 @@ func (v *Vocabulary) Longer(texts []string, maxTokens int) int {
 	return n
 }
 
+// Unknown returns the distinct words of text that become the unknown token. all says that there are no others.
+func (v *Vocabulary) Unknown(text string) (unknown []string, all bool) {
+	all = true
+	for _, w := range words.Set(text) {
+		if v.word(w)[0] == Unknown {
+			unknown = append(unknown, w)
+		} else {
+			all = false
+		}
+	}
+	return unknown, all
+}
+
 // word returns the ids of one word: stem and ending; or, if the stem is not known, the fewest known stems that spell
 // the word together (strconv → str conv); or the unknown token.
 func (v *Vocabulary) word(w string) []int32 {

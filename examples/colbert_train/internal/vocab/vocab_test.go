@@ -48,6 +48,24 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+func TestUnknown(t *testing.T) {
+	v := Learn(texts, 2)
+	for _, c := range []struct {
+		text string
+		want []string
+		all  bool
+	}{
+		{"reads strconv", nil, false},
+		{"xyz reads xyz, fileReader", []string{"xyz", "reader"}, false},
+		{"xyz", []string{"xyz"}, true},
+		{"...", nil, true},
+	} {
+		if got, all := v.Unknown(c.text); !slices.Equal(got, c.want) || all != c.all {
+			t.Errorf("unknown words of %q are %q, all %t, want %q, %t", c.text, got, all, c.want, c.all)
+		}
+	}
+}
+
 func TestSaveAndLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "vocab.txt")
 	v := Learn(texts, 2)
