@@ -29,7 +29,8 @@ const (
 // all buffers are when the pool closes, whoever holds them.
 //
 // Handing out a buffer that is there already is no allocation in the eyes of the garbage collector, so it would not run
-// for it. The pool asks for a collection, beside the program, whenever the bytes in use have doubled since the last.
+// for it. The pool asks for a collection, beside the program, whenever the bytes in use have doubled since they were
+// fewest after the last.
 type hostPool struct {
 	drv driver
 
@@ -138,6 +139,9 @@ func (p *hostPool) put(first *byte, size int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.inUse -= size
+	if p.next > 0 {
+		p.next = min(p.next, max(2*p.inUse, leastCollected))
+	}
 	if !p.closed { // a closed pool has unregistered it already
 		p.idle[size] = append(p.idle[size], first)
 	}
