@@ -2,10 +2,11 @@
 // well it searches: against the same model untrained, and against BM25.
 //
 //	go run ./examples/colbert_train
-//	go run ./examples/colbert_train -query "reads a whole file into memory"
+//	go run ./examples/colbert_train -query "splits a path into directory and file name"
 //
 // The default task is made on the spot from the source of the Go installation: describe a function of the standard
-// library, find it. Everything goes into the folder -out: report.json, train.jsonl, loss.png, the model, a checkpoint.
+// library, find it. Everything goes into the folder -out, over what an earlier run left there: report.json, train.jsonl,
+// loss.png, the model, a checkpoint.
 package main
 
 import (
