@@ -229,10 +229,18 @@ int main(int argc, char** argv) {
   for (int dim : {24, 96, 256, 320, 640}) kinds.push_back({"integers dim " + std::to_string(dim), 5, 6, 1, 80, 1, 150, dim, 0, dim % 3 == 0, true, true});
   for (int dim : {32, 64, 250, 700}) kinds.push_back({"wide dim " + std::to_string(dim), 3, 5, 1, 20, 1, 50, dim, 0, false, false, false, false, true});
   if (quick) kinds = {kinds[2], kinds[3], kinds[7], kinds[8], kinds[10], {"dim 264", 2, 3, 1, 20, 1, 60, 264}, {"dim 600", 2, 3, 1, 20, 1, 60, 600}};
-  if (tiny)
-    kinds = {{"tiny masks", 3, 3, 0, 12, 0, 40, 96, 0, true}, {"tiny grouped", 3, 0, 1, 70, 1, 70, 128, 2}, {"tiny hub", 30, 2, 20, 24, 1, 30, 40, 0, false, false, false, false, false, true},
-             {"tiny long", 2, 3, 1, 140, 1, 60, 264}, {"tiny stream", 2, 3, 1, 20, 1, 60, 600}, {"tiny wide", 3, 3, 1, 9, 1, 20, 36, 0, false, false, false, false, true}, {"tiny one query", 1, 5, 30, 32, 1, 60, 64},
-             {"tiny long queries", 1, 2, 100, 128, 1, 60, 100}};
+  // These touch every kernel: each size of tile with each length of row, as batches (argmax) and as pairs (maxima alone).
+  const std::vector<Kind> every = {
+      {"tiny masks", 3, 3, 0, 12, 0, 40, 96, 0, true}, {"tiny grouped", 3, 0, 1, 70, 1, 70, 128, 2},
+      {"tiny hub", 30, 2, 20, 24, 1, 30, 40, 0, false, false, false, false, false, true},
+      {"tiny wide", 3, 3, 1, 9, 1, 20, 36, 0, false, false, false, false, true},
+      {"tiny one query", 1, 5, 30, 32, 1, 60, 64}, {"tiny long rows", 1, 3, 20, 60, 1, 60, 264},
+      {"tiny stream", 2, 3, 1, 20, 1, 60, 600}, {"tiny long queries", 1, 2, 100, 128, 1, 60, 100},
+      {"tiny longer queries", 1, 2, 129, 160, 1, 60, 64}, {"tiny longer queries 96", 1, 2, 129, 160, 1, 60, 96},
+      {"tiny longer queries 128", 1, 2, 129, 160, 1, 60, 128}, {"tiny longer queries 256", 1, 2, 129, 160, 1, 60, 256},
+  };
+  if (tiny) kinds = every;
+  else if (!quick) kinds.insert(kinds.end(), every.begin(), every.end());
   int done = 0;
   for (const Kind& k : kinds) {
     const Problem pr = make(k);
@@ -245,5 +253,10 @@ int main(int argc, char** argv) {
     }
   }
   printf("%d runs, %d failures, largest score error %.3f of the bound\n", done, failures, worst_ratio);
-  return failures != 0;
+  const auto unused = gpu.unused();
+  printf("%zu of %zu kernels launched\n", gpu.kernels.size() - unused.size(), gpu.kernels.size());
+  const bool all = !quick && only.empty();
+  for (const auto& k : unused)
+    if (all) printf("NEVER LAUNCHED %s\n", k.c_str());
+  return failures != 0 || (all && !unused.empty());
 }

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -32,6 +34,7 @@ struct Gpu {
   std::vector<CUmodule> modules;
   std::map<std::string, CUfunction> found;
   std::map<CUfunction, int> shared;
+  std::set<std::string> kernels;  // of all images
 
   // A variant of an image can be tried by naming it in the environment: MAXSIM, FORWARD_SM80, FORWARD_SM90A.
   explicit Gpu(const std::string& folder) {
@@ -64,6 +67,16 @@ struct Gpu {
     CUmodule m;
     CK(cuModuleLoadData(&m, image.c_str()));
     modules.push_back(m);
+    // A kernel is an .entry of PTX, a section .text.NAME of a cubin.
+    static const std::regex entry("\\.(entry |text\\.)(maxsim_\\w+)");
+    for (std::sregex_iterator it(image.begin(), image.end(), entry), end; it != end; ++it) kernels.insert((*it)[2]);
+  }
+  // The kernels that nothing has launched.
+  std::vector<std::string> unused() const {
+    std::vector<std::string> names;
+    for (const auto& k : kernels)
+      if (!found.count(k)) names.push_back(k);
+    return names;
   }
   CUfunction get(const std::string& kernel) {
     auto it = found.find(kernel);
