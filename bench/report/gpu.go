@@ -54,74 +54,56 @@ func kernelRuns(path string) ([]kernelRun, error) {
 	return runs, nil
 }
 
-// peerTimes reads the peers' table: case → column → value.
-func peerTimes(path string) (map[string]map[string]string, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
+// kernelFiles are the files of kernels/dev/bench: what bench/gpu/run.sh wrote, or else those named.
+func kernelFiles(all *results, otherwise ...string) []string {
+	const whole = "kernels-h200.txt"
+	if _, err := os.Stat(filepath.Join(all.dir, "gpu", whole)); err == nil {
+		return []string{whole}
 	}
-	peers := map[string]map[string]string{}
-	var columns []string
-	for _, line := range strings.Split(string(raw), "\n") {
-		fields := strings.Fields(line)
-		if len(fields) == 0 || strings.HasPrefix(line, "provenance:") {
-			continue
-		}
-		if columns == nil {
-			columns = fields
-			continue
-		}
-		row := map[string]string{}
-		for k, value := range fields {
-			row[columns[k]] = value
-		}
-		peers[fields[0]] = row
-	}
-	return peers, nil
+	return otherwise
 }
 
 // gpuTable shows the kernels' times beside the peers'.
 func gpuTable(all *results) (string, error) {
 	dir := filepath.Join(all.dir, "gpu")
-	peers, err := peerTimes(filepath.Join(dir, "peers-h200.txt"))
+	peers, from, err := peerTimes(all)
 	if err != nil {
 		return "", err
 	}
-	runs, err := kernelRuns(filepath.Join(dir, "kernels-bf16-h200.txt"))
+	file := kernelFiles(all, "kernels-bf16-h200.txt")[0]
+	runs, err := kernelRuns(filepath.Join(dir, file))
 	if err != nil {
 		return "", err
 	}
 	var out strings.Builder
 	out.WriteString("| bf16, ms, cold L2 | forward | with argmax | step | beside inputs and gradients | best peer: forward | best peer: step | naive fp16: forward, step |\n|---|---|---|---|---|---|---|---|\n")
+	seen := map[string]bool{}
 	for _, r := range runs {
-		train := strings.Replace(r.name, "F1", "T1", 1) // the same shape with its backward pass
-		forward, step := peers[r.name], peers[train]
-		peer := func(row map[string]string) string {
-			if row["best-peer"] == "" {
-				return "–"
-			}
-			return row["best-peer"] + " " + row["by"]
+		if r.precision != "bf16" || r.image != "sm90a" || seen[r.name] {
+			continue
 		}
-		name := r.name
-		if step != nil && r.name != train {
+		seen[r.name] = true
+		var forward, step peerTime
+		name, train := r.name, strings.Replace(r.name, "F1", "T1", 1) // the same shape with its backward pass
+		if r.name[0] == 'F' {
+			forward = peers[r.name]
+		}
+		if train[0] == 'T' {
+			step = peers[train]
+		}
+		if train != r.name && step.best != "" {
 			name += ", " + train
 		}
-		if strings.HasPrefix(r.name, "T") {
-			forward = nil
-		}
-		naive := []string{}
-		for _, row := range []map[string]string{forward, step} {
-			if row["naive-fp16"] != "" && (len(naive) == 0 || naive[0] != row["naive-fp16"]) {
-				naive = append(naive, row["naive-fp16"])
+		var naive []string
+		for _, p := range []peerTime{forward, step} {
+			if p.naive != "" {
+				naive = append(naive, p.naive)
 			}
 		}
-		if strings.HasPrefix(r.name, "F2") {
-			step = nil
-		}
 		fmt.Fprintf(&out, "| %s: %s | %.3f | %.3f | %s | %s | %s | %s | %s |\n", name, r.shape, r.forward, r.argmax,
-			cell("%.3f", r.step, r.step > 0), cell("%.1f MiB", r.extra, r.step > 0), peer(forward), peer(step), strings.Join(naive, ", "))
+			cell("%.3f", r.step, r.step > 0), cell("%.1f MiB", r.extra, r.step > 0), forward, step, strings.Join(naive, ", "))
 	}
-	out.WriteString("\nOne NVIDIA H200, `bench/results/gpu/kernels-bf16-h200.txt`; peers: `bench/results/gpu/peers-h200.txt`, another run\n")
+	fmt.Fprintf(&out, "\nOne NVIDIA H200, `bench/results/gpu/%s`; peers: %s\n", file, from)
 	return out.String(), nil
 }
 
@@ -129,17 +111,24 @@ func gpuTable(all *results) (string, error) {
 func gpuPrecisionTable(all *results) (string, error) {
 	var out strings.Builder
 	out.WriteString("| ms, cold L2, packing of float32 rows not included | image | forward | with argmax | step, packing included |\n|---|---|---|---|---|\n")
-	for _, file := range []string{"kernels-other-h200.txt", "kernels-sm80-h200.txt"} {
+	files := kernelFiles(all, "kernels-other-h200.txt", "kernels-sm80-h200.txt")
+	seen := map[string]bool{}
+	for _, file := range files {
 		runs, err := kernelRuns(filepath.Join(all.dir, "gpu", file))
 		if err != nil {
 			return "", err
 		}
 		for _, r := range runs {
+			key := r.name + r.precision + r.image
+			if r.precision == "bf16" && r.image == "sm90a" || seen[key] {
+				continue // the other table's
+			}
+			seen[key] = true
 			precision := strings.Replace(r.precision, "split", "float32-accurate", 1)
 			fmt.Fprintf(&out, "| %s %s | %s | %.3f | %.3f | %s |\n", r.name, precision, r.image, r.forward, r.argmax, cell("%.3f", r.step, r.step > 0))
 		}
 	}
-	out.WriteString("\nOne NVIDIA H200, `bench/results/gpu/kernels-other-h200.txt`, `kernels-sm80-h200.txt`\n")
+	fmt.Fprintf(&out, "\nOne NVIDIA H200, `bench/results/gpu/%s`\n", strings.Join(files, "`, `"))
 	return out.String(), nil
 }
 
