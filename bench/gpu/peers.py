@@ -16,7 +16,7 @@ Inputs are unit vectors on the device, dim 128. One line of Go benchmark text fo
     bit-equal   1 if two runs gave the same bits of scores and gradients
 
 Triton compiles many variants of the packages' kernels. Every row is therefore run once in a process of its own, as many
-at a time as there are cores, which fills Triton's cache; then each family is measured, one after the other, in a process
+at a time as there are cores, to fill Triton's cache; then each family is measured, one after the other, in a process
 of its own, for a kernel that breaks the context must not harm the next.
 """
 import concurrent.futures
@@ -27,6 +27,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 
 DIM = 128
 CASES = {  # kind, Nq, Lq, Nd, Ld; own: every query has its own Nd documents
@@ -63,7 +64,7 @@ ROWS = {  # family: implementation, stored type, cases
     ],
 }
 SECONDS = {"ceiling": 60, "naive": 120, "compile": 100, "flash_maxsim": 150, "late_interaction_kernels": 150}
-WARM_SECONDS = 120
+WARM_SECONDS = 150
 
 
 def say(text):
@@ -242,12 +243,14 @@ def run(family, only=None):
     return failed
 
 
-def child(seconds, *arguments, **more):
+def child(seconds, *arguments, quiet=False):
     """Runs this script in a process of its own; True if it ended well and in time."""
+    output = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} if quiet else {}
     try:
-        return subprocess.run([sys.executable, "-u", __file__, *arguments], timeout=seconds, **more).returncode == 0
+        return subprocess.run([sys.executable, "-u", __file__, *arguments], timeout=max(seconds, 0), **output).returncode == 0
     except subprocess.TimeoutExpired:
-        say(f"FAILED {' '.join(arguments)}: {seconds} s were not enough")
+        if not quiet:
+            say(f"FAILED {' '.join(arguments)}: {seconds} s were not enough")
         return False
 
 
@@ -261,9 +264,10 @@ def everything():
         else:
             say(f"{package}: not installed")
     rows = [(f, f"{name}/{dtype}/{case}") for f in present[2:] for name, dtype, cases in ROWS[f] for case in cases.split()]
+    rows.sort(key=lambda r: -CASES[r[1].rpartition("/")[2]][2])  # long queries compile longest
+    end = time.monotonic() + WARM_SECONDS
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        list(pool.map(lambda r: child(WARM_SECONDS, *r, **quiet), rows))
+        list(pool.map(lambda r: child(end - time.monotonic(), *r, quiet=True), rows))
     return all([child(SECONDS[family], family) for family in present])
 
 

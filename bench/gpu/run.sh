@@ -15,7 +15,7 @@
 # time limits of the stages, EXAMPLE_FLAGS are further flags of the example, TEST_FLAGS of the tests and benchmarks.
 set -euo pipefail
 
-declare -A limit=([check]=300 [sanitize]=500 [tests]=300 [kernels]=500 [engine]=300 [example]=300 [peers]=500)
+declare -A limit=([check]=300 [sanitize]=500 [tests]=300 [kernels]=500 [engine]=300 [example]=300 [peers]=560)
 order=(check sanitize tests kernels engine example peers)
 
 usage() {
