@@ -42,10 +42,14 @@ func randomTokens[T float32 | float64](r *rand.Rand, shape ...int) *tensor.Dense
 
 // step is a training step: scores, their weighted sum, and the gradients of both sides.
 type step struct {
-	vm     gorgonia.VM
-	scores gorgonia.Value
+	vm gorgonia.VM
+	*readings
 	dq, dd *gorgonia.Node
 }
+
+// readings are what Read fills in. They lie apart from the machine, which has a finalizer and reaches them through its
+// graph: if they reached it back, it would never be collected.
+type readings struct{ scores gorgonia.Value }
 
 // newStep builds the step for token tensors of shape [b, t, dim]; fused is this package's op, the alternative composed.
 func newStep(q, d, weights *tensor.Dense, fused bool) (*step, error) {
@@ -72,7 +76,7 @@ func newStep(q, d, weights *tensor.Dense, fused bool) (*step, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := new(step)
+	s := &step{readings: new(readings)}
 	gorgonia.Read(scores, &s.scores)
 	loss := gorgonia.Must(gorgonia.Sum(gorgonia.Must(gorgonia.HadamardProd(scores, wn))))
 	grads, err := gorgonia.Grad(loss, qn, dn)

@@ -189,28 +189,32 @@ func compile[T layout.Float](machine string, s setting, v values) (program[T], e
 // tapeProgram is one graph and one TapeMachine for any number of runs.
 type tapeProgram[T layout.Float] struct {
 	*graph
-	vm                         gorgonia.VM
-	scores, mean, argmax, loss gorgonia.Value
-	dq, dd                     *gorgonia.Node
+	vm     gorgonia.VM
+	read   *readings
+	dq, dd *gorgonia.Node
 }
+
+// readings are what Read fills in. They lie apart from the machine, which has a finalizer and reaches them through its
+// graph: if they reached it back, it would never be collected.
+type readings struct{ scores, mean, argmax, loss gorgonia.Value }
 
 func newTapeProgram[T layout.Float](s setting, v values) (*tapeProgram[T], error) {
 	g, err := newGraph(s, v)
 	if err != nil {
 		return nil, err
 	}
-	p := &tapeProgram[T]{graph: g}
+	p := &tapeProgram[T]{graph: g, read: new(readings)}
 	argmax, err := maxsim.Argmax(g.scores)
 	if err != nil {
 		return nil, err
 	}
-	gorgonia.Read(argmax, &p.argmax)
-	gorgonia.Read(g.scores, &p.scores)
+	gorgonia.Read(argmax, &p.read.argmax)
+	gorgonia.Read(g.scores, &p.read.scores)
 	if g.mean != nil {
-		gorgonia.Read(g.mean, &p.mean)
+		gorgonia.Read(g.mean, &p.read.mean)
 	}
 	if g.loss != nil {
-		gorgonia.Read(g.loss, &p.loss)
+		gorgonia.Read(g.loss, &p.read.loss)
 		grads, err := gorgonia.Grad(g.loss, g.q, g.d)
 		if err != nil {
 			return nil, err
@@ -229,7 +233,7 @@ func (p *tapeProgram[T]) step(v values) (outputs[T], error) {
 	if err := p.vm.RunAll(); err != nil {
 		return outputs[T]{}, err
 	}
-	out := outputs[T]{scores: elements[T](p.scores), mean: elements[T](p.mean), argmax: elements[int32](p.argmax), loss: scalar(p.loss)}
+	out := outputs[T]{scores: elements[T](p.read.scores), mean: elements[T](p.read.mean), argmax: elements[int32](p.read.argmax), loss: scalar(p.read.loss)}
 	if p.dq != nil {
 		// Not through Read, which copies.
 		out.dq, out.dd = elements[T](p.dq.Value()), elements[T](p.dd.Value())

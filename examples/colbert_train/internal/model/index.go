@@ -69,12 +69,16 @@ func (x *Index) Scores(queries []string) ([][]float64, error) {
 type search struct {
 	vm                 G.VM
 	q, d, qMask, dMask *G.Node
-	scores, argmax     G.Value // of the last run; argmax [rows,rows,tokens] int32 if it was asked for
+	*readings
 }
+
+// readings are what the last run left; argmax [rows,rows,tokens] int32 if it was asked for. They lie apart from the
+// machine, which has a finalizer and reaches them through its graph: if they reached it back, it would never be collected.
+type readings struct{ scores, argmax G.Value }
 
 func newSearch(cfg Config, queryRows, docRows int, device *maxsim.Device, argmax bool) (*search, error) {
 	g := G.NewGraph()
-	s := &search{}
+	s := &search{readings: new(readings)}
 	s.q = G.NewTensor(g, tensor.Float32, 3, G.WithShape(queryRows, cfg.QueryTokens, cfg.Dim), G.WithName("queries"))
 	s.d = G.NewTensor(g, tensor.Float32, 3, G.WithShape(docRows, cfg.DocTokens, cfg.Dim), G.WithName("documents"))
 	s.qMask = G.NewMatrix(g, tensor.Bool, G.WithShape(queryRows, cfg.QueryTokens), G.WithName("query mask"))

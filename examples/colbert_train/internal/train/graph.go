@@ -19,11 +19,15 @@ type graph struct {
 	vm                 G.VM
 	q, d, qMask, dMask *G.Node
 	exclude            *G.Node
-	loss, scores       G.Value // of the last step
-	parameters         []G.ValueGrad
-	adam               *colbert.Adam
-	profile            *maxsim.Profile
+	*readings
+	parameters []G.ValueGrad
+	adam       *colbert.Adam
+	profile    *maxsim.Profile
 }
+
+// readings are what the last step left. They lie apart from the machine, which has a finalizer and reaches them through
+// its graph: if they reached it back, it would never be collected.
+type readings struct{ loss, scores G.Value }
 
 // newGraph builds the graph over the weights of m, which its steps change in place.
 func newGraph(cfg Config, m *model.Model, device *maxsim.Device) (*graph, error) {
@@ -38,7 +42,7 @@ func newGraph(cfg Config, m *model.Model, device *maxsim.Device) (*graph, error)
 		d:       matrix("document ids", tensor.Int32, documents, cfg.Model.DocTokens),
 		dMask:   matrix("document mask", tensor.Bool, documents, cfg.Model.DocTokens),
 		exclude: matrix("no negatives", tensor.Bool, rows, documents),
-		profile: &maxsim.Profile{},
+		profile: &maxsim.Profile{}, readings: new(readings),
 	}
 	enc, err := model.NewEncoder(g, m)
 	if err != nil {
