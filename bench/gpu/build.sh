@@ -2,8 +2,8 @@
 # build.sh DIR: makes a folder with everything that run.sh needs on a machine with a GPU and without Go. Needs Go, g++, git
 # and the headers and driver stub of CUDA 12 or later; no GPU. CUDA_TOOLKIT names a toolkit that is not in a usual place.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
 dir=$(realpath -m "${1:?usage: build.sh DIR}")
+cd "$(dirname "$0")/../.."
 
 # toolkit prints the folder of a toolkit of CUDA 12 or later.
 toolkit() {
@@ -21,7 +21,7 @@ toolkit() {
 }
 cuda=$(toolkit)
 
-if [ -e "$dir" ] && [ ! -e "$dir/commit" ]; then
+if [ -e "$dir" ] && ! [[ -e $dir/commit && -e $dir/maxsim.test ]]; then
 	echo "build.sh: $1 is there and was not made by this script" >&2
 	exit 1
 fi
