@@ -1,0 +1,116 @@
+package maxsim_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	maxsim "github.com/flash-maxsim/gorgonia-maxsim"
+)
+
+func TestDeviceNames(t *testing.T) {
+	t.Setenv(maxsim.DeviceVariable, "")
+	for _, name := range []string{"", "cpu"} {
+		if d, err := maxsim.OpenDevice(name); d != nil || err != nil {
+			t.Errorf("%q: %v, %v", name, d, err)
+		}
+	}
+	for _, name := range []string{"gpu", "cuda:", "cuda:x", "cuda:-1", "cpu:0", "CUDA"} {
+		if _, err := maxsim.OpenDevice(name); !errors.Is(err, maxsim.ErrConfig) || !strings.Contains(err.Error(), "cuda:N") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// TestTheCPUAsADevice: a nil Device answers every method.
+func TestTheCPUAsADevice(t *testing.T) {
+	var cpu *maxsim.Device
+	if cpu.String() != "cpu" || cpu.Name() != "cpu" || cpu.Describe() != "cpu" || cpu.Close() != nil {
+		t.Error("the CPU has another name, or does not close")
+	}
+	if m, err := cpu.Memory(); m != (maxsim.MemoryReport{}) || err != nil {
+		t.Errorf("memory %v, %v", m, err)
+	}
+	if err := cpu.SetMemoryLimit(1); !errors.Is(err, maxsim.ErrConfig) {
+		t.Errorf("memory limit: %v", err)
+	}
+	if _, err := cpu.KeepDocs(tensor.New(tensor.WithShape(1, 1, 1), tensor.Of(tensor.Float32)), nil, maxsim.Float32); !errors.Is(err, maxsim.ErrConfig) {
+		t.Errorf("resident documents: %v", err)
+	}
+}
+
+// TestResidentDocs: documents that stay on the device give the bits of documents that are uploaded. It needs a GPU in
+// MAXSIM_DEVICE.
+func TestResidentDocs(t *testing.T) {
+	device, err := testDevice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if device == nil {
+		t.Skip("MAXSIM_DEVICE names no GPU")
+	}
+	r := rand.New(rand.NewPCG(7, 8))
+	random := func(shape ...int) *tensor.Dense {
+		data := make([]float32, tensor.ProdInts(shape))
+		for k := range data {
+			data[k] = float32(r.NormFloat64())
+		}
+		return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(data))
+	}
+	q, d := random(2, 3, 40), random(5, 7, 40)
+	valid := make([]bool, 5*7)
+	for k := range valid {
+		valid[k] = k%3 != 1
+	}
+	mask := tensor.New(tensor.WithShape(5, 7), tensor.WithBacking(valid))
+	docs, err := device.KeepDocs(d, mask, maxsim.Float32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(resident *maxsim.ResidentDocs, d *tensor.Dense) (scores, dq []float32, err error) {
+		g := gorgonia.NewGraph()
+		qn := gorgonia.NodeFromAny(g, q, gorgonia.WithName("q"))
+		dn := gorgonia.NodeFromAny(g, d, gorgonia.WithName("d"))
+		mn := gorgonia.NodeFromAny(g, mask, gorgonia.WithName("mask"))
+		s, err := maxsim.InBatch(qn, dn, maxsim.Config{DocMask: mn, FrozenDocs: true, Device: device, ResidentDocs: resident})
+		if err != nil {
+			return nil, nil, err
+		}
+		var v gorgonia.Value
+		gorgonia.Read(s, &v)
+		grads, err := gorgonia.Grad(gorgonia.Must(gorgonia.Sum(s)), qn)
+		if err != nil {
+			return nil, nil, err
+		}
+		vm := gorgonia.NewTapeMachine(g)
+		defer vm.Close()
+		if err := vm.RunAll(); err != nil {
+			return nil, nil, err
+		}
+		return v.Data().([]float32), grads[0].Value().Data().([]float32), nil
+	}
+	scores, dq, err := run(nil, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zeros := tensor.New(tensor.WithShape(5, 7, 40), tensor.Of(tensor.Float32)) // what the node is given does not matter
+	gotScores, gotDq, err := run(docs, zeros)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(gotScores, scores) || !slices.Equal(gotDq, dq) {
+		t.Errorf("resident documents give %v and %v, uploaded ones %v and %v", gotScores, gotDq, scores, dq)
+	}
+	if _, _, err := run(docs, random(4, 7, 40)); !errors.Is(maxsim.Cause(err), maxsim.ErrShape) {
+		t.Errorf("documents of another shape: %v", err)
+	}
+	docs.Release()
+	if _, _, err := run(docs, d); !errors.Is(maxsim.Cause(err), maxsim.ErrDevice) {
+		t.Errorf("released documents: %v", err)
+	}
+}
