@@ -14,7 +14,7 @@ import (
 
 // argmaxOp shows the tape to the user: (q, d, …, tape) → int32 in the shape that Argmax documents.
 type argmaxOp struct {
-	protocol
+	undifferentiable
 	spec
 }
 
@@ -76,12 +76,5 @@ func byRow(b *layout.Batch, argmax, out []int32) {
 func (o *argmaxOp) WriteHash(h hash.Hash) { o.writeHash(h, "argmax") }
 func (o *argmaxOp) Hashcode() uint32      { return hashcode(o) }
 func (o *argmaxOp) String() string        { return fmt.Sprintf("%v.argmax", o.spec) }
-
-// DiffWRT is all false: an index has no gradient.
-func (o *argmaxOp) DiffWRT(inputs int) []bool { return make([]bool, inputs) }
-
-func (o *argmaxOp) SymDiff(in gorgonia.Nodes, _, _ *gorgonia.Node) (gorgonia.Nodes, error) {
-	return make(gorgonia.Nodes, len(in)), nil
-}
 
 var _ gorgonia.SDOp = (*argmaxOp)(nil)

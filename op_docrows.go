@@ -52,7 +52,7 @@ func (s spec) docRowCapacity(shapes []tensor.Shape) int {
 
 // docRowsOp lists the chosen document rows: (q, d, …, tape) → int32 [n].
 type docRowsOp struct {
-	protocol
+	undifferentiable
 	spec
 }
 
@@ -103,16 +103,9 @@ func (o *docRowsOp) WriteHash(h hash.Hash) { o.writeHash(h, "docrows") }
 func (o *docRowsOp) Hashcode() uint32      { return hashcode(o) }
 func (o *docRowsOp) String() string        { return o.spec.String() + ".docrows" }
 
-// DiffWRT is all false: an index has no gradient.
-func (o *docRowsOp) DiffWRT(inputs int) []bool { return make([]bool, inputs) }
-
-func (o *docRowsOp) SymDiff(in gorgonia.Nodes, _, _ *gorgonia.Node) (gorgonia.Nodes, error) {
-	return make(gorgonia.Nodes, len(in)), nil
-}
-
 // docRowGradsOp is the gradient of the chosen document rows: (q, d, …, tape, upstream) → [n, dim].
 type docRowGradsOp struct {
-	protocol
+	undifferentiable
 	spec
 }
 
@@ -170,13 +163,6 @@ func docRowGrads[T layout.Float](s spec, in []gorgonia.Value) (gorgonia.Value, e
 func (o *docRowGradsOp) WriteHash(h hash.Hash) { o.writeHash(h, "docrowgrads") }
 func (o *docRowGradsOp) Hashcode() uint32      { return hashcode(o) }
 func (o *docRowGradsOp) String() string        { return o.spec.String() + ".docrowgrads" }
-
-// DiffWRT is all false, as for gradOp.
-func (o *docRowGradsOp) DiffWRT(inputs int) []bool { return make([]bool, inputs) }
-
-func (o *docRowGradsOp) SymDiff(in gorgonia.Nodes, _, _ *gorgonia.Node) (gorgonia.Nodes, error) {
-	return make(gorgonia.Nodes, len(in)), nil
-}
 
 var (
 	_ gorgonia.SDOp = (*docRowsOp)(nil)

@@ -22,16 +22,9 @@ import (
 // What a run produces travels along graph edges only, so order, liveness, clones and sub-programs are Gorgonia's
 // business. The ops hold constants, and one flag that is set while a graph is built: whether anybody needs the argmax.
 
-// protocol is what all ops of this package answer alike: fresh outputs, nothing in place, nothing preallocated.
-type protocol struct{}
-
-func (protocol) ReturnsPtr() bool     { return false }
-func (protocol) CallsExtern() bool    { return false }
-func (protocol) OverwritesInput() int { return -1 }
-
 // tapeOp runs the forward pass: (q, d, …) → tape.
 type tapeOp struct {
-	protocol
+	undifferentiable
 	spec
 	record    atomic.Bool  // store the argmax
 	consumers atomic.Int32 // nodes that read it; 0: not known
@@ -64,13 +57,6 @@ func (o *tapeOp) run64(in []gorgonia.Value) (gorgonia.Value, error) {
 func (o *tapeOp) WriteHash(h hash.Hash) { o.writeHash(h, "tape") }
 func (o *tapeOp) Hashcode() uint32      { return hashcode(o) }
 func (o *tapeOp) String() string        { return o.spec.String() + ".tape" }
-
-// DiffWRT is all false: the tape is a record, not a function to differentiate.
-func (o *tapeOp) DiffWRT(inputs int) []bool { return make([]bool, inputs) }
-
-func (o *tapeOp) SymDiff(in gorgonia.Nodes, _, _ *gorgonia.Node) (gorgonia.Nodes, error) {
-	return make(gorgonia.Nodes, len(in)), nil
-}
 
 // forward runs the engine on the values of the inputs and returns the tape with the scores on it.
 func forward[T layout.Float](o *tapeOp, in []gorgonia.Value) (*tape, error) {

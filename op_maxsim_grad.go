@@ -21,7 +21,7 @@ import (
 // with j the document in column k of query i. Every term has its place in a fixed order, so the bits do not depend on
 // the number of threads. Upstream gradients are float32 or float64 like the tokens.
 type gradOp struct {
-	protocol
+	undifferentiable
 	spec
 	side int // 0: dq, 1: dd
 }
@@ -61,13 +61,6 @@ func (o *gradOp) WriteHash(h hash.Hash) { o.writeHash(h, o.role()) }
 func (o *gradOp) Hashcode() uint32      { return hashcode(o) }
 func (o *gradOp) String() string        { return o.spec.String() + "." + o.role() }
 func (o *gradOp) role() string          { return [...]string{"dq", "dd"}[o.side] }
-
-// DiffWRT is all false: MaxSim is piecewise linear, its second derivatives are not offered.
-func (o *gradOp) DiffWRT(inputs int) []bool { return make([]bool, inputs) }
-
-func (o *gradOp) SymDiff(in gorgonia.Nodes, _, _ *gorgonia.Node) (gorgonia.Nodes, error) {
-	return make(gorgonia.Nodes, len(in)), nil
-}
 
 // backward runs the engine for one side and returns its gradient in the shape of the tokens.
 func backward[T layout.Float](o *gradOp, in []gorgonia.Value) (*tensor.Dense, error) {
