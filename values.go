@@ -17,29 +17,34 @@ type problem[T layout.Float] struct {
 }
 
 // bind checks the values of a node's inputs and turns them into a problem.
-func bind[T layout.Float](s spec, in []gorgonia.Value) (problem[T], error) {
-	shapes, err := s.checkValues(in)
-	if err != nil {
-		return problem[T]{}, err
+func bind[T layout.Float](s spec, in []gorgonia.Value) (p problem[T], err error) {
+	if p.shapes, err = s.checkValues(in); err != nil {
+		return p, err
 	}
-	batch, err := s.batchOf(in, shapes)
-	if err != nil {
-		return problem[T]{}, err
+	if p.batch, err = s.batchOf(in, p.shapes); err != nil {
+		return p, err
 	}
-	return bindBatch[T](s, in, batch)
+	err = p.bindTokens(in)
+	return p, err
 }
 
 // bindBatch is bind for a batch that a forward pass of the same run has built.
 func bindBatch[T layout.Float](s spec, in []gorgonia.Value, batch layout.Batch) (p problem[T], err error) {
+	p.batch = batch
 	if p.shapes, err = s.checkValues(in); err != nil {
 		return p, err
 	}
-	p.batch = batch
+	err = p.bindTokens(in)
+	return p, err
+}
+
+// bindTokens takes the token rows of both sides.
+func (p *problem[T]) bindTokens(in []gorgonia.Value) (err error) {
 	if p.q, err = rowMajor[T](in[0], "query tokens"); err != nil {
-		return p, err
+		return err
 	}
 	p.d, err = rowMajor[T](in[1], "document tokens")
-	return p, err
+	return err
 }
 
 // checkValues repeats at run time what checkNodes did while the graph was built: machines check nothing.
