@@ -13,9 +13,9 @@ import (
 // draw writes the README's figure: the rate of one core, this package beside OpenBLAS at its best arrangement, for every
 // shape of the comparison, with the machine's own FMA peak as the line to reach.
 func draw(path string, all *results) error {
-	rows := all.find("OpenBLAS", "provider", "cpu-avx512")
-	if len(rows) == 0 {
-		return errNoResults
+	rows, err := all.need("OpenBLAS", "provider", "cpu-avx512")
+	if err != nil {
+		return err
 	}
 	var ours, theirs plotter.Values
 	var names []string
@@ -23,7 +23,7 @@ func draw(path string, all *results) error {
 	for _, r := range rows {
 		rate, _, ok := openBLAS(r)
 		if !ok {
-			return errNoResults
+			return fmt.Errorf("%s compares with no OpenBLAS", r.shape())
 		}
 		ours, theirs = append(ours, r.metrics["GFLOP/s"]), append(theirs, rate)
 		names = append(names, strings.ReplaceAll(r.shape(), ", ", "\n"))

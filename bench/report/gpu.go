@@ -134,9 +134,9 @@ func gpuPrecisionTable(all *results) (string, error) {
 
 // gpuHostTable splits steps whose inputs and gradients are in host memory, as Gorgonia has them.
 func gpuHostTable(all *results) (string, error) {
-	rows := all.find("Full", "provider", "cuda-h200")
-	if len(rows) == 0 {
-		return "", errNoResults
+	rows, err := all.need("Full", "provider", "cuda-h200")
+	if err != nil {
+		return "", err
 	}
 	var out strings.Builder
 	out.WriteString("| forward and backward, host to host | memory | precision | ms | copies alone | kernels alone | against copies + kernels | device MiB at the peak |\n|---|---|---|---|---|---|---|---|\n")
@@ -154,9 +154,9 @@ func gpuHostTable(all *results) (string, error) {
 
 // threadsTable shows what a second core is worth.
 func threadsTable(all *results) (string, error) {
-	rows := all.find("Threads", "provider", "cpu-avx512")
-	if len(rows) == 0 {
-		return "", errNoResults
+	rows, err := all.need("Threads", "provider", "cpu-avx512")
+	if err != nil {
+		return "", err
 	}
 	var out strings.Builder
 	out.WriteString("| forward with argmax, AVX-512 | one core, ms | two cores, ms | faster |\n|---|---|---|---|\n")
@@ -171,9 +171,9 @@ func threadsTable(all *results) (string, error) {
 func allocationTable(all *results) (string, error) {
 	var out strings.Builder
 	out.WriteString("| allocated, float32, AVX-512 | engine forward | engine backward | step in a TapeMachine | of it gradients |\n|---|---|---|---|---|\n")
-	rows := all.find("Full", "provider", "cpu-avx512")
-	if len(rows) == 0 {
-		return "", errNoResults
+	rows, err := all.need("Full", "provider", "cpu-avx512")
+	if err != nil {
+		return "", err
 	}
 	for _, r := range rows {
 		size := func(keys ...string) float64 {

@@ -115,6 +115,15 @@ func (all *results) find(bench string, params ...string) []row {
 	return found
 }
 
+// need is find where there must be a result.
+func (all *results) need(bench string, params ...string) ([]row, error) {
+	rows := all.find(bench, params...)
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("no results of %s %v", bench, params)
+	}
+	return rows, nil
+}
+
 // one returns the row of a benchmark with the parameters of another row, but for those given.
 func (all *results) one(bench string, like row, params ...string) (row, bool) {
 	for _, key := range []string{"Bq", "Tq", "Bd", "Td", "dim"} {

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
-
-var errNoResults = errors.New("no results, run bench/run.sh")
 
 // cell prints a number, or a dash where there is none.
 func cell(format string, v float64, ok bool) string {
@@ -29,9 +26,9 @@ func openBLAS(r row) (rate, times float64, ok bool) {
 
 // openBLASTable shows the rate of one core beside that of OpenBLAS at its best arrangement.
 func openBLASTable(all *results) (string, error) {
-	rows := all.find("OpenBLAS", "provider", "cpu-avx512")
-	if len(rows) == 0 {
-		return "", errNoResults
+	rows, err := all.need("OpenBLAS", "provider", "cpu-avx512")
+	if err != nil {
+		return "", err
 	}
 	var out strings.Builder
 	out.WriteString("| queries × tokens, documents × tokens | GFLOP/s, one core | of FMA peak | OpenBLAS, best arrangement | faster |\n|---|---|---|---|---|\n")
@@ -46,9 +43,9 @@ func openBLASTable(all *results) (string, error) {
 
 // cpuTable shows every path on every shape.
 func cpuTable(all *results) (string, error) {
-	rows := all.find("Forward", "provider", "cpu-avx512")
-	if len(rows) == 0 {
-		return "", errNoResults
+	rows, err := all.need("Forward", "provider", "cpu-avx512")
+	if err != nil {
+		return "", err
 	}
 	var out strings.Builder
 	out.WriteString("| forward with argmax, float32, one core | AVX-512 GFLOP/s (of its peak) | AVX2 (of its peak) | portable Go | built-ins, gonum | float64 AVX-512 |\n|---|---|---|---|---|---|\n")
@@ -68,9 +65,9 @@ func cpuTable(all *results) (string, error) {
 
 // backwardTable shows the backward pass as a share of the forward pass.
 func backwardTable(all *results) (string, error) {
-	rows := all.find("Backward", "provider", "cpu-avx512")
-	if len(rows) == 0 {
-		return "", errNoResults
+	rows, err := all.need("Backward", "provider", "cpu-avx512")
+	if err != nil {
+		return "", err
 	}
 	var out strings.Builder
 	out.WriteString("| backward, both gradients, float32 | ms | of forward |\n|---|---|---|\n")
@@ -83,9 +80,9 @@ func backwardTable(all *results) (string, error) {
 
 // stepTable compares whole training steps.
 func stepTable(all *results) (string, error) {
-	rows := all.find("Step", "provider", "cpu-avx512")
-	if len(rows) == 0 {
-		return "", errNoResults
+	rows, err := all.need("Step", "provider", "cpu-avx512")
+	if err != nil {
+		return "", err
 	}
 	var out strings.Builder
 	out.WriteString("| forward and backward in a Gorgonia graph, one core | ms | built-ins, gonum BLAS | limit | built-ins, OpenBLAS | limit |\n|---|---|---|---|---|---|\n")
@@ -104,25 +101,15 @@ func stepTable(all *results) (string, error) {
 
 // memoryTable shows bytes.
 func memoryTable(all *results) (string, error) {
-	find := func(what string) (row, error) {
-		rows := all.find("Memory", "what", what)
-		if len(rows) == 0 {
-			return row{}, errNoResults
+	var rows []row
+	for _, what := range []string{"engine", "tapemachine", "composed"} {
+		found, err := all.need("Memory", "what", what)
+		if err != nil {
+			return "", err
 		}
-		return rows[0], nil
+		rows = append(rows, found[0])
 	}
-	engine, err := find("engine")
-	if err != nil {
-		return "", err
-	}
-	fused, err := find("tapemachine")
-	if err != nil {
-		return "", err
-	}
-	composed, err := find("composed")
-	if err != nil {
-		return "", err
-	}
+	engine, fused, composed := rows[0], rows[1], rows[2]
 	const mib = 1 << 20
 	var out strings.Builder
 	out.WriteString("| 128 × 32 against 128 × 300, dim 128, float32 | MiB |\n|---|---|\n")
