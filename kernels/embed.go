@@ -9,6 +9,11 @@ import _ "embed"
 //go:embed maxsim.ptx
 var Common string
 
+// CommonSM90 holds the same for compute capability 9.0 and no other, where launches may overlap.
+//
+//go:embed maxsim_sm90.cubin
+var CommonSM90 string
+
 // ForwardSM80 holds the tensor core forward as PTX for compute capability 8.0 and later.
 //
 //go:embed forward_sm80.ptx

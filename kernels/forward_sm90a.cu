@@ -215,7 +215,8 @@ template <class S, bool ARG> __device__ __forceinline__ void forward(const Forwa
   const Ring<S> ring(P.f, raw);
   if (threadIdx.x == 0) ring.init();
   __syncthreads();
-  Shares<S::TILE> shares(P.f, threadIdx.x & 31);
+  Shares<S::TILE> shares(P.f, threadIdx.x & 31);  // from offsets alone, which no launch writes
+  await_earlier_launches();
   const int wg = __shfl_sync(~0u, threadIdx.x >> 7, 0);  // uniform, and the compiler knows it
   if (wg == 0) {
     registers_down<S::FEW>();
@@ -226,9 +227,9 @@ template <class S, bool ARG> __device__ __forceinline__ void forward(const Forwa
   }
 }
 
-#define FORWARD(name, S)                                                                              \
-  KERNEL(maxsim_forward_##name##_max_sm90a, ForwardSm90Params, S::THREADS, S::CTAS, forward<S, false>) \
-  KERNEL(maxsim_forward_##name##_arg_sm90a, ForwardSm90Params, S::THREADS, S::CTAS, forward<S, true>)
+#define FORWARD(name, S)                                                                                      \
+  PRELUDE_KERNEL(maxsim_forward_##name##_max_sm90a, ForwardSm90Params, S::THREADS, S::CTAS, forward<S, false>) \
+  PRELUDE_KERNEL(maxsim_forward_##name##_arg_sm90a, ForwardSm90Params, S::THREADS, S::CTAS, forward<S, true>)
 #define SHAPE(name, Op, KSTEPS, GROUPS, DEEP, QUERY)           \
   using Shape_##name = Shape<Op, KSTEPS, GROUPS, DEEP, QUERY>; \
   FORWARD(name, Shape_##name)

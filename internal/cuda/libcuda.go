@@ -32,12 +32,14 @@ type libcuda struct {
 type module struct {
 	cu.Module
 	suffix string
+	awaits bool // see image
 }
 
 // function is a kernel, and the dynamic shared memory that its launches may ask for so far.
 type function struct {
 	handle cu.Function
 	shared uint32
+	awaits bool
 }
 
 func newLibcuda(device cu.Device, about Properties) (*libcuda, error) {
@@ -50,7 +52,7 @@ func newLibcuda(device cu.Device, about Properties) (*libcuda, error) {
 		err := l.do(func() error {
 			m, err := cudrv.Load(image.code)
 			if err == nil {
-				l.modules = append(l.modules, module{m, image.suffix})
+				l.modules = append(l.modules, module{m, image.suffix, image.awaits})
 			}
 			return err
 		})
@@ -149,7 +151,7 @@ func (l *libcuda) newMark() (mark, error) {
 
 // function looks a kernel up once, in its image, and lets it have the shared memory that a launch asks for. The common
 // image comes last and takes every name.
-func (l *libcuda) function(kernel string, shared uint32) (cu.Function, error) {
+func (l *libcuda) function(kernel string, shared uint32) (*function, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.functions[kernel]
@@ -157,18 +159,18 @@ func (l *libcuda) function(kernel string, shared uint32) (cu.Function, error) {
 		at := slices.IndexFunc(l.modules, func(m module) bool { return strings.HasSuffix(kernel, m.suffix) })
 		handle, err := l.modules[at].Function(kernel)
 		if err != nil {
-			return handle, fmt.Errorf("no kernel image has it: %w", cudrv.Explain(err))
+			return nil, fmt.Errorf("no kernel image has it: %w", cudrv.Explain(err))
 		}
-		f = &function{handle: handle}
+		f = &function{handle: handle, awaits: l.modules[at].awaits}
 		l.functions[kernel] = f
 	}
 	if shared > f.shared {
 		if err := cudrv.SetDynamicShared(f.handle, int(shared)); err != nil {
-			return f.handle, fmt.Errorf("%d bytes of shared memory: %w", shared, err)
+			return nil, fmt.Errorf("%d bytes of shared memory: %w", shared, err)
 		}
 		f.shared = shared
 	}
-	return f.handle, nil
+	return f, nil
 }
 
 // close unloads the kernels and gives the context back to its other users.
@@ -204,7 +206,11 @@ func (q *cuStream) launch(kernel string, grid, block dim3, shared uint32, params
 		if err != nil {
 			return err
 		}
-		return cudrv.Launch(f, cudrv.Dim{X: grid.x, Y: grid.y, Z: grid.z}, cudrv.Dim{X: block.x, Y: block.y, Z: block.z},
+		launch := cudrv.Launch
+		if f.awaits {
+			launch = cudrv.LaunchOverlapped
+		}
+		return launch(f.handle, cudrv.Dim{X: grid.x, Y: grid.y, Z: grid.z}, cudrv.Dim{X: block.x, Y: block.y, Z: block.z},
 			shared, q.handle, params)
 	})
 }

@@ -1,5 +1,5 @@
 // Package cudrv holds the few driver calls that gorgonia.org/cu lacks: a cuInit that does not end the process, pinned
-// and registered host memory, launches whose parameter is a struct of any size, more shared memory, tensor maps, the
+// and registered host memory, launches whose parameter is a struct of any size and that may overlap, more shared memory, tensor maps, the
 // JIT's log, the driver's own error texts.
 //
 // It exists with the build tag maxsim_cuda (cgo, Linux) only; without it the package is empty and nothing of CUDA is

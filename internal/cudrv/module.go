@@ -3,7 +3,9 @@
 package cudrv
 
 /*
+#define _GNU_SOURCE
 #include <cuda.h>
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -24,6 +26,38 @@ static CUresult cudrv_launch(CUfunction f, unsigned gx, unsigned gy, unsigned gz
 	unsigned bz, unsigned shared, CUstream s, void *params) {
 	void *args[1] = {params};
 	return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, s, args, NULL);
+}
+
+// cuLaunchKernelEx is not in the header before CUDA 11.8, but in every driver that knows compute capability 9.0. These are
+// its CUlaunchConfig and CUlaunchAttribute.
+typedef struct {
+	unsigned id;
+	unsigned pad;
+	union {
+		uint64_t size[8];
+		int allowed;
+	} value;
+} launch_attribute;
+
+typedef struct {
+	unsigned grid[3], block[3], shared;
+	CUstream stream;
+	launch_attribute *attributes;
+	unsigned count;
+} launch_config;
+
+typedef CUresult (*launch_ex)(const launch_config *, CUfunction, void **, void **);
+
+enum { PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
+
+static CUresult cudrv_launchOverlapped(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+	unsigned bz, unsigned shared, CUstream s, void *params) {
+	launch_ex launch = (launch_ex)dlsym(RTLD_DEFAULT, "cuLaunchKernelEx");
+	if (launch == NULL) return CUDA_ERROR_NOT_FOUND;
+	launch_attribute overlap = {.id = PROGRAMMATIC_STREAM_SERIALIZATION, .value.allowed = 1};
+	launch_config config = {{gx, gy, gz}, {bx, by, bz}, shared, s, &overlap, 1};
+	void *args[1] = {params};
+	return launch(&config, f, args, NULL);
 }
 */
 import "C"
@@ -82,5 +116,12 @@ type Dim struct{ X, Y, Z uint32 }
 // Launch returns.
 func Launch(f cu.Function, grid, block Dim, shared uint32, s cu.Stream, params unsafe.Pointer) error {
 	return result(C.cudrv_launch(function(f), C.uint(grid.X), C.uint(grid.Y), C.uint(grid.Z),
+		C.uint(block.X), C.uint(block.Y), C.uint(block.Z), C.uint(shared), stream(s), params))
+}
+
+// LaunchOverlapped is [Launch] for a kernel that waits itself (griddepcontrol.wait) for the kernels before it in s: it may
+// begin beside the last of them. Compute capability 9.0.
+func LaunchOverlapped(f cu.Function, grid, block Dim, shared uint32, s cu.Stream, params unsafe.Pointer) error {
+	return result(C.cudrv_launchOverlapped(function(f), C.uint(grid.X), C.uint(grid.Y), C.uint(grid.Z),
 		C.uint(block.X), C.uint(block.Y), C.uint(block.Z), C.uint(shared), stream(s), params))
 }

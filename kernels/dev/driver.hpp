@@ -31,7 +31,10 @@ struct Gpu {
   CUevent fork, join;
   int sms = 0, major = 0, minor = 0;
   char name[128];
+  enum { COMMON, SM80, SM90A };
   std::vector<CUmodule> modules;
+  std::vector<bool> awaits;  // the image's kernels await earlier launches themselves
+  bool overlap = true;       // let them begin early
   std::map<std::string, CUfunction> found;
   std::map<CUfunction, int> shared;
   std::set<std::string> kernels;  // of all images
@@ -54,9 +57,10 @@ struct Gpu {
       const char* v = getenv(variant);
       load(v ? v : folder + "/" + file);
     };
-    image("MAXSIM", "maxsim.ptx");
+    const bool hopper = major == 9 && minor == 0;
+    image("MAXSIM", hopper ? "maxsim_sm90.cubin" : "maxsim.ptx");
     image("FORWARD_SM80", "forward_sm80.ptx");
-    if (major == 9 && minor == 0) image("FORWARD_SM90A", "forward_sm90a.cubin");
+    if (hopper) image("FORWARD_SM90A", "forward_sm90a.cubin");
   }
   void load(const std::string& path) {
     std::ifstream f(path, std::ios::binary);
@@ -67,6 +71,7 @@ struct Gpu {
     CUmodule m;
     CK(cuModuleLoadData(&m, image.c_str()));
     modules.push_back(m);
+    awaits.push_back(image.compare(0, 4, "\x7f" "ELF") == 0);  // all cubins are for compute capability 9.0
     // A kernel is an .entry of PTX, a section .text.NAME of a cubin.
     static const std::regex entry("\\.(entry |text\\.)(maxsim_\\w+)");
     for (std::sregex_iterator it(image.begin(), image.end(), entry), end; it != end; ++it) kernels.insert((*it)[2]);
@@ -78,10 +83,13 @@ struct Gpu {
       if (!found.count(k)) names.push_back(k);
     return names;
   }
+  static size_t image_of(const std::string& kernel) {
+    return kernel.find("_sm80") != std::string::npos ? SM80 : kernel.find("_sm90a") != std::string::npos ? SM90A : COMMON;
+  }
   CUfunction get(const std::string& kernel) {
     auto it = found.find(kernel);
     if (it != found.end()) return it->second;
-    const size_t module = kernel.find("_sm80") != std::string::npos ? 1 : kernel.find("_sm90a") != std::string::npos ? 2 : 0;
+    const size_t module = image_of(kernel);
     CUfunction f;
     if (module >= modules.size() || cuModuleGetFunction(&f, modules[module], kernel.c_str()) != CUDA_SUCCESS) {
       printf("no kernel %s\n", kernel.c_str());
@@ -95,7 +103,11 @@ struct Gpu {
     int& set = shared[f];
     if (bytes > set) { CK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)); set = bytes; }
     void* args[] = {(void*)&params};
-    CUresult r = cuLaunchKernel(f, gx, gy, gz, block, 1, 1, bytes, s, args, nullptr);
+    CUlaunchAttribute early{};
+    early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    early.value.programmaticStreamSerializationAllowed = 1;
+    const CUlaunchConfig config{gx, gy, gz, block, 1, 1, (unsigned)bytes, s, &early, overlap && awaits[image_of(kernel)] ? 1u : 0u};
+    CUresult r = cuLaunchKernelEx(&config, f, args, nullptr);
     if (r != CUDA_SUCCESS) { printf("launch %s (%u,%u,%u)x%u %d bytes\n", kernel.c_str(), gx, gy, gz, block, bytes); CK(r); }
   }
   void sync() { CK(cuStreamSynchronize(stream)); }

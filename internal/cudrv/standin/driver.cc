@@ -363,4 +363,17 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, uns
 	});
 }
 
+// cuLaunchKernelEx, called through dlsym and under another name here because not every toolkit's header has it. Streams run
+// one kernel after the other all the same: a kernel that may begin early waits before it does anything. That only the
+// images for compute capability 9.0 hold such kernels is checked.
+struct LaunchAttribute { unsigned id, pad; int allowed; };
+struct LaunchConfig { unsigned grid[3], block[3], shared; CUstream stream; const LaunchAttribute *attributes; unsigned count; };
+CUresult launch_ex(const LaunchConfig *c, CUfunction f, void **params, void **extra) __asm__("cuLaunchKernelEx");
+CUresult launch_ex(const LaunchConfig *c, CUfunction f, void **params, void **extra) {
+	constexpr unsigned programmatic_stream_serialization = 6;
+	if (c->count != 1 || c->attributes->id != programmatic_stream_serialization || c->attributes->allowed != 1) return CUDA_ERROR_INVALID_VALUE;
+	if (major() != 9) return CUDA_ERROR_NOT_SUPPORTED;
+	return cuLaunchKernel(f, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2], c->shared, c->stream, params, extra);
+}
+
 }  // extern "C"
