@@ -1,8 +1,13 @@
-// bench [case...] [precision...] [sm80] [csr] [unchecked]: times of the engine's kernels, inputs on the device.
+// bench [case...] [precision...] [sm80] [csr] [unchecked] [ways [image=FILE...]]: times of the engine's kernels, inputs on
+// the device.
 //
 // bf16 and f16 inputs are already packed (identity maps); tf32 and split include the packing of float32 rows. Median of 25
 // launches, each after 256 MB of memset (cold L2). Before any time is taken the scores and the argmax of a random sample
 // are compared with double. csr: also the inverse grid for several numbers of segments.
+//
+// ways: instead, the forward and the step in every way of launching them that gives the same bits, side by side: each
+// round times all of them in turn, so that clocks and temperature are the same for all, and what is printed is the median
+// of each and the median and quartiles of its difference from the first. image: a variant of the common image, one more way.
 #include "engine.hpp"
 #include <algorithm>
 #include <set>
@@ -73,20 +78,86 @@ struct Timer {
     for (int i = 0; i < 3; i++) f();
     gpu.sync();
     std::vector<float> v;
-    for (int i = 0; i < n; i++) {
-      CK(cuMemsetD8Async(flush.p, (unsigned char)i, flush.bytes, gpu.stream));
-      CK(cuEventRecord(a, gpu.stream));
-      f();
-      CK(cuEventRecord(b, gpu.stream));
-      CK(cuEventSynchronize(b));
-      float ms;
-      CK(cuEventElapsedTime(&ms, a, b));
-      v.push_back(ms);
-    }
+    for (int i = 0; i < n; i++) v.push_back(once(f, i));
     std::sort(v.begin(), v.end());
     return v[n / 2];
   }
+  template <class F> float once(F f, int i) {
+    CK(cuMemsetD8Async(flush.p, (unsigned char)i, flush.bytes, gpu.stream));
+    CK(cuEventRecord(a, gpu.stream));
+    f();
+    CK(cuEventRecord(b, gpu.stream));
+    CK(cuEventSynchronize(b));
+    float ms;
+    CK(cuEventElapsedTime(&ms, a, b));
+    return ms;
+  }
 };
+
+// A way of launching: what it changes of the first.
+struct Way {
+  std::string name;
+  std::function<void()> set;
+};
+
+// Times `what` in every way, in turn; every way starts from what `reset` sets.
+static void side_by_side(Timer& timer, const char* what, const std::vector<Way>& ways, const std::function<void()>& reset, const std::function<void()>& run) {
+  constexpr int rounds = 41;
+  std::vector<std::vector<float>> t(ways.size()), more(ways.size());
+  for (int n = -2; n < rounds; n++)  // two rounds to warm up
+    for (size_t k = 0; k < ways.size(); k++) {
+      const size_t w = (k + n + 2) % ways.size();  // not always after the same other
+      reset();
+      ways[w].set();
+      const float ms = timer.once(run, n);
+      if (n >= 0) t[w].push_back(ms);
+    }
+  for (size_t w = 0; w < ways.size(); w++) {
+    for (int n = 0; n < rounds; n++) more[w].push_back(t[w][n] - t[0][n]);
+    std::sort(more[w].begin(), more[w].end());
+  }
+  for (size_t w = 0; w < ways.size(); w++) {
+    std::sort(t[w].begin(), t[w].end());
+    printf("  %-8s %-28s %.4f ms", what, ways[w].name.c_str(), t[w][rounds / 2]);
+    if (w) printf("  %+6.1f us (%+.1f to %+.1f)", 1e3 * more[w][rounds / 2], 1e3 * more[w][rounds / 4], 1e3 * more[w][3 * rounds / 4]);
+    printf("\n");
+  }
+  reset();
+}
+
+// The ways of an engine: bits first, then times. False if a way has other bits than the first.
+static bool compare_ways(Gpu& gpu, Timer& timer, Engine& e, bool train, const std::vector<std::pair<std::string, size_t>>& images) {
+  std::vector<Way> ways = {{"one after the other", [&] { gpu.overlap = false; }}, {"as shipped", [] {}}};
+  if (train) {
+    ways.push_back({"two streams", [&] { e.ways.two_streams = true; }});
+    ways.push_back({"two streams, not overlapped", [&] { e.ways.two_streams = true; gpu.overlap = false; }});
+  }
+  for (auto& [file, index] : images) {
+    const size_t image = index;
+    ways.push_back({file, [&gpu, image] { gpu.common = image; }});
+  }
+  const auto reset = [&] { gpu.overlap = true; gpu.common = Gpu::COMMON; e.ways = Ways(); };
+  const auto step = [&] { e.forward(); if (train) e.backward(); };
+  bool same = true;
+  std::vector<uint8_t> first;
+  for (auto& w : ways) {
+    for (Buffer* b : {&e.scores, &e.arg, &e.part, &e.list, &e.rowptr, &e.counts, &e.dq, &e.dd}) if (b->p) CK(cuMemsetD8(b->p, 0x5A, b->bytes));
+    CK(cuCtxSynchronize());
+    reset();
+    w.set();
+    step();
+    gpu.sync();
+    std::vector<uint8_t> all;
+    for (Buffer* b : {&e.scores, &e.arg, &e.dq, &e.dd}) { const auto x = b->host<uint8_t>(); all.insert(all.end(), x.begin(), x.end()); }
+    if (first.empty()) first = all;
+    else if (first != all) { printf("  %s: OTHER BITS\n", w.name.c_str()); same = false; }
+  }
+  reset();
+  if (same) printf("  %zu ways, the same bits\n", ways.size());
+  side_by_side(timer, "forward", ways, reset, [&] { e.forward(); });
+  if (train) side_by_side(timer, "step", ways, reset, step);
+  return same;
+}
 
 // A random sample of winners and scores against double.
 static bool sample(const Problem& pr, Precision p, Engine& e) {
@@ -141,6 +212,9 @@ int main(int argc, char** argv) {
   CK(cuDriverGetVersion(&driver));
   printf("bench on %s, %d SMs, driver API %d\n", gpu.name, gpu.sms, driver);
   Timer timer(gpu);
+  std::vector<std::pair<std::string, size_t>> images;
+  for (const std::string& a : args)
+    if (a.rfind("image=", 0) == 0) images.push_back({a.substr(a.find_last_of("/=") + 1), gpu.load(a.substr(6))});
   bool any_case = false, any_precision = false;
   for (auto& c : cases) any_case |= has(c.name);
   for (int p = 0; p < 6; p++) any_precision |= has(name((Precision)p));
@@ -166,6 +240,7 @@ int main(int argc, char** argv) {
         e.forward();
         gpu.sync();
         if (!has("unchecked")) ok &= sample(pr, p, e);
+        if (has("ways")) { ok &= compare_ways(gpu, timer, e, c.train, images); fflush(stdout); continue; }
         const float k0 = timer.cold([&] { max.pack(); max.product(); }), f0 = timer.cold([&] { max.forward(); });
         const float k1 = timer.cold([&] { e.pack(); e.product(); }), f1 = timer.cold([&] { e.forward(); });
         if (p == SPLIT || p == TF32) printf("  packing: %.4f ms\n", timer.cold([&] { e.pack(); }));

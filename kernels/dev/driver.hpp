@@ -35,7 +35,8 @@ struct Gpu {
   std::vector<CUmodule> modules;
   std::vector<bool> awaits;  // the image's kernels await earlier launches themselves
   bool overlap = true;       // let them begin early
-  std::map<std::string, CUfunction> found;
+  size_t common = COMMON;    // the image that kernels without a suffix come from: bench tries others
+  std::map<std::pair<size_t, std::string>, CUfunction> found;
   std::map<CUfunction, int> shared;
   std::set<std::string> kernels;  // of all images
 
@@ -62,7 +63,7 @@ struct Gpu {
     image("FORWARD_SM80", "forward_sm80.ptx");
     if (hopper) image("FORWARD_SM90A", "forward_sm90a.cubin");
   }
-  void load(const std::string& path) {
+  size_t load(const std::string& path) {
     std::ifstream f(path, std::ios::binary);
     std::stringstream s;
     s << f.rdbuf();
@@ -75,27 +76,28 @@ struct Gpu {
     // A kernel is an .entry of PTX, a section .text.NAME of a cubin.
     static const std::regex entry("\\.(entry |text\\.)(maxsim_\\w+)");
     for (std::sregex_iterator it(image.begin(), image.end(), entry), end; it != end; ++it) kernels.insert((*it)[2]);
+    return modules.size() - 1;
   }
   // The kernels that nothing has launched.
   std::vector<std::string> unused() const {
     std::vector<std::string> names;
     for (const auto& k : kernels)
-      if (!found.count(k)) names.push_back(k);
+      if (!found.count({image_of(k), k})) names.push_back(k);
     return names;
   }
-  static size_t image_of(const std::string& kernel) {
-    return kernel.find("_sm80") != std::string::npos ? SM80 : kernel.find("_sm90a") != std::string::npos ? SM90A : COMMON;
+  size_t image_of(const std::string& kernel) const {
+    return kernel.find("_sm80") != std::string::npos ? SM80 : kernel.find("_sm90a") != std::string::npos ? SM90A : common;
   }
   CUfunction get(const std::string& kernel) {
-    auto it = found.find(kernel);
-    if (it != found.end()) return it->second;
     const size_t module = image_of(kernel);
+    auto it = found.find({module, kernel});
+    if (it != found.end()) return it->second;
     CUfunction f;
     if (module >= modules.size() || cuModuleGetFunction(&f, modules[module], kernel.c_str()) != CUDA_SUCCESS) {
       printf("no kernel %s\n", kernel.c_str());
       exit(1);
     }
-    return found[kernel] = f;
+    return found[{module, kernel}] = f;
   }
   template <class P> void launch(const std::string& kernel, const P& params, unsigned gx, unsigned gy, unsigned gz, unsigned block, int bytes, CUstream s) {
     if (gx == 0 || gy == 0 || gz == 0) return;

@@ -38,6 +38,11 @@ inline void tensor_map(uint8_t* out, CUdeviceptr base, int64_t row_bytes, int64_
   memcpy(out, &m, 128);
 }
 
+// Ways of launching that give the same bits; bench compares them.
+struct Ways {
+  bool two_streams = false;  // grad_q beside the CSR and grad_d
+};
+
 // Everything one problem needs on the device, made once; the steps are launches only.
 struct Engine {
   Gpu& gpu;
@@ -49,6 +54,7 @@ struct Engine {
   Buffer q, d, qs, ds_, qmap, dmap, cuq, cud, qown, down, qscale, dscale, qflag, dflag, flagged;
   Buffer arg, part, scores, rowptr, list, counts, g, dq, dd, ucuq, ucud, tape;
   Choice choice;
+  Ways ways;
   ForwardSm90Params fp{};
   CsrParams cp{};
   int csr_segs = 0, csr_utile = 0;  // segs 0: fused
@@ -181,8 +187,13 @@ struct Engine {
     CK(cuMemsetD8Async(dq.p, 0, dq.bytes, gpu.stream));
     CK(cuMemsetD8Async(dd.p, 0, dd.bytes, gpu.stream));
   }
-  void backward() { csr(); grad_d(); grad_q(gpu.stream); }
-  void backward_two_streams() {  // grad_q beside the CSR and grad_d
+  void backward() {
+    if (ways.two_streams) return backward_two_streams();
+    csr();
+    grad_d();
+    grad_q(gpu.stream);
+  }
+  void backward_two_streams() {
     CK(cuEventRecord(gpu.fork, gpu.stream));
     CK(cuStreamWaitEvent(gpu.second, gpu.fork, 0));
     csr();
