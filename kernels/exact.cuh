@@ -33,7 +33,7 @@ __device__ __forceinline__ bool any_flag(maxsim_ptr flag, int lo, int hi) {
 template <class T> __device__ __forceinline__ void forward_exact(const ForwardParams& p) {
   __shared__ T qs[EXACT_STEP][EXACT_ROWS + 4], ds[EXACT_STEP][EXACT_ROWS + 4];
   const bool repair = p.qflag != 0;
-  if (repair && *at<const uint32_t>(p.flagged) == 0) return;
+  if (repair && p.flagged && *at<const uint32_t>(p.flagged) != (uint32_t)p.stamp) return;
   const int tid = threadIdx.x, tx = tid & 15, ty = tid >> 4;
   const int tiles = ((int)p.maxq + EXACT_ROWS - 1) / EXACT_ROWS, dim = (int)p.dim;
   const int* cud = at<const int>(p.cud);

@@ -1,5 +1,6 @@
 // Packing: the user's float32 rows, without masked and capacity rows, in the storage type of the forward.
-// One warp a row. Every element of dst is written, so that padding is zero whatever memory held.
+// One warp a row. Every element of dst is written, so that padding is zero whatever memory held. The CTAs of the first
+// side come first, then those of the second.
 #pragma once
 #include "common.cuh"
 
@@ -11,12 +12,24 @@ __device__ __forceinline__ void store_as(float* o, float v) {  // tf32: 10 bits 
   *o = __uint_as_float(t);
 }
 
+// The side that a CTA packs, and which CTA of that side it is; rows: of a CTA.
+struct Part : PackSide {
+  int cta;
+  __device__ __forceinline__ Part(const PackParams& p, int rows) : PackSide(p.first), cta(blockIdx.x) {
+    const int ctas = (int)((p.first.rows + rows - 1) / rows);
+    if (cta < ctas) return;
+    static_cast<PackSide&>(*this) = p.second;
+    cta -= ctas;
+  }
+};
+
 template <class T> __device__ __forceinline__ void pack(const PackParams& p) {
-  int r = blockIdx.x * 8 + (threadIdx.x >> 5), lane = threadIdx.x & 31;
-  if (r >= p.rows) return;
-  int from = row_of(p.map, r);
-  const float* src = at<const float>(p.src) + (size_t)max(from, 0) * p.dim;
-  T* dst = at<T>(p.dst) + (size_t)r * p.ld;
+  const Part side(p, 8);
+  int r = side.cta * 8 + (threadIdx.x >> 5), lane = threadIdx.x & 31;
+  if (r >= side.rows) return;
+  int from = row_of(side.map, r);
+  const float* src = at<const float>(side.src) + (size_t)max(from, 0) * p.dim;
+  T* dst = at<T>(side.dst) + (size_t)r * p.ld;
   for (int k = lane; k < p.ld; k += 32) store_as(dst + k, from >= 0 && k < p.dim ? __ldg(src + k) : 0.f);
 }
 
@@ -78,33 +91,34 @@ __device__ __forceinline__ bool store_split(__half* dst, int k, float4 v, const 
 // Four rows a warp, their first 128 elements in registers, so that four rows are on their way at once.
 __device__ __forceinline__ void pack_split(const PackParams& p) {
   constexpr int ROWS = 4;
-  const int r0 = (blockIdx.x * 8 + (threadIdx.x >> 5)) * ROWS, lane = threadIdx.x & 31;
+  const Part side(p, 8 * ROWS);
+  const int r0 = (side.cta * 8 + (threadIdx.x >> 5)) * ROWS, lane = threadIdx.x & 31;
   const bool aligned = p.dim % 4 == 0;
   const float* src[ROWS];
   int n[ROWS];
   float4 v[ROWS];
 #pragma unroll
   for (int i = 0; i < ROWS; i++) {
-    const int from = r0 + i < p.rows ? row_of(p.map, r0 + i) : -1;
+    const int from = r0 + i < side.rows ? row_of(side.map, r0 + i) : -1;
     n[i] = from >= 0 ? (int)p.dim : 0;
-    src[i] = at<const float>(p.src) + (size_t)max(from, 0) * p.dim;
+    src[i] = at<const float>(side.src) + (size_t)max(from, 0) * p.dim;
     v[i] = load4(src[i], 4 * lane, n[i], aligned);
   }
 #pragma unroll
   for (int i = 0; i < ROWS; i++) {
-    if (r0 + i >= p.rows) return;
+    if (r0 + i >= side.rows) return;
     unsigned top = magnitude(v[i]);
     for (int k = 4 * lane + 128; k < n[i]; k += 128) top = max(top, magnitude(load4(src[i], k, n[i], aligned)));
     const SplitRow row = split_scale(__reduce_max_sync(~0u, top));
-    __half* dst = at<__half>(p.dst) + (size_t)(r0 + i) * p.ld;
+    __half* dst = at<__half>(side.dst) + (size_t)(r0 + i) * p.ld;
     bool flag = !row.keep;
     if (8 * lane < p.ld) flag |= store_split(dst, 4 * lane, v[i], row);
     for (int k = 4 * lane + 128; k < p.ld / 2; k += 128) flag |= store_split(dst, k, load4(src[i], k, n[i], aligned), row);
     flag = __any_sync(~0u, flag);
     if (lane == 0) {
-      at<float>(p.scale)[r0 + i] = row.down;
-      at<uint8_t>(p.flag)[r0 + i] = flag;
-      if (flag) *at<uint32_t>(p.flagged) = 1;  // every writer writes the same
+      at<float>(side.scale)[r0 + i] = row.down;
+      at<uint8_t>(side.flag)[r0 + i] = flag;
+      if (flag) *at<uint32_t>(p.flagged) = (uint32_t)p.stamp;  // every writer writes the same
     }
   }
 }

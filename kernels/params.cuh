@@ -23,13 +23,17 @@
 
 typedef uint64_t maxsim_ptr;  // device address, 0 where the kernel's row in README.md says so
 
-// maxsim_pack_*: dst[r,:] = convert(src[map[r],:]), columns [dim,ld) and padding rows zero.
-struct PackParams {
+// maxsim_pack_*: dst[r,:] = convert(src[map[r],:]), columns [dim,ld) and padding rows zero; two matrices in one launch.
+struct PackSide {
   maxsim_ptr src, map, dst;
-  maxsim_ptr scale;    // f32[rows]: what a product with this row is multiplied by (split)
-  maxsim_ptr flag;     // u8[rows]: 1 where the split is not exact enough and the pair takes the exact path (split)
-  maxsim_ptr flagged;  // u32: set to 1 if any row is flagged; the host clears it (split)
-  int64_t rows;        // compact rows to write
+  maxsim_ptr scale;  // f32[rows]: what a product with this row is multiplied by (split)
+  maxsim_ptr flag;   // u8[rows]: 1 where the split is not exact enough and the pair takes the exact path (split)
+  int64_t rows;      // compact rows to write, 0: none
+};
+struct PackParams {
+  PackSide first, second;
+  maxsim_ptr flagged;  // u32: holds stamp afterwards if any row is flagged (split). Nobody clears it: stamps are not used twice
+  int64_t stamp;
   int64_t dim;         // elements of a source row
   int64_t ld;          // elements of a dst row (of 2-byte halves for split: 2*round_up(dim,32))
 };
@@ -47,7 +51,7 @@ struct ForwardParams {
   maxsim_ptr cuq, cud;        // int32[bq+1], int32[bd+1]
   maxsim_ptr qscale, dscale;  // f32 per compact row (split)
   maxsim_ptr qflag, dflag;    // u8 per compact row (exact kernel as the split's repair), else 0
-  maxsim_ptr flagged;         // u32 (repair: nothing is done if it is 0), else 0
+  maxsim_ptr flagged;         // u32 (repair: nothing is done unless it holds stamp; 0: flags are looked at in any case), else 0
   maxsim_ptr argmax;          // u16 or u32 per winner, 0: not recorded
   maxsim_ptr part;            // f32 (f64) per 4 winners
   maxsim_ptr scores;          // f32, the scores themselves instead of part: README.md says where ("direct"); else 0
@@ -57,6 +61,7 @@ struct ForwardParams {
   int64_t group;              // 0: all pairs
   int64_t maxq;               // grouped: most compact rows of a query; all pairs: totq
   int64_t argbytes;           // 2 or 4
+  int64_t stamp;              // of the packing (repair)
 };
 
 // maxsim_forward_*_sm90a: two tensor maps (cuTensorMapEncodeTiled, 128 bytes each) in front.
@@ -64,7 +69,7 @@ struct alignas(64) ForwardSm90Params {
   uint8_t dtile[128];  // d: box 64 x 128 halves
   uint8_t qtile[128];  // q: box 64 x 64 halves
   ForwardParams f;
-  int64_t pad[8];      // to a multiple of 64 bytes
+  int64_t pad[7];      // to a multiple of 64 bytes
 };
 
 // maxsim_scores_*: scores[i,k] = sum of part over query i's slabs; 0 for an empty document or query.
@@ -127,9 +132,9 @@ struct ArgmaxParams {
   int64_t bq, bd, totq, group, argbytes;
 };
 
-static_assert(sizeof(PackParams) == 9 * 8, "PackParams");
+static_assert(sizeof(PackParams) == 16 * 8, "PackParams");
 static_assert(sizeof(OwnerParams) == 3 * 8, "OwnerParams");
-static_assert(sizeof(ForwardParams) == 24 * 8, "ForwardParams");
+static_assert(sizeof(ForwardParams) == 25 * 8, "ForwardParams");
 static_assert(sizeof(ForwardSm90Params) == 512, "ForwardSm90Params");
 static_assert(sizeof(ScoresParams) == 8 * 8, "ScoresParams");
 static_assert(sizeof(CsrParams) == 16 * 8, "CsrParams");

@@ -53,6 +53,7 @@ type Device struct {
 	ready    []mark // of results, one for each part that is copied on its own
 	staging  *stager
 	launched []call // since the last finish
+	stamp    uint32 // of the last call that packed rows of the split
 	trace    *trace // nil: kernels are not timed
 
 	portionBytes int64 // the least part of an input or result that is copied on its own

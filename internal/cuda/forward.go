@@ -75,7 +75,7 @@ func (e *Engine[T]) again(p *problem, q, d []T, use func(*Tape) error) error {
 
 // run queues uploads, packing and product. Documents are computed while the next ones are on their way.
 func (f *pass[T]) run(resident *Resident, q, d []T) (err error) {
-	if err := f.newFlag(resident != nil && resident.flagged); err != nil {
+	if err := f.newFlag(); err != nil {
 		return err
 	}
 	if f.record {
@@ -120,7 +120,7 @@ func (f *pass[T]) both(x []T) error {
 	all := f.stretchOf(&f.t.q, x, f.b.Q.Cu, 0, f.b.Q.Len())
 	all.then = func() error {
 		f.t.d.raw = f.t.q.raw
-		if err := f.pack(&f.t.d, 0, f.totd); err != nil {
+		if err := f.pack(rowRun{&f.t.d, 0, f.totd}); err != nil {
 			return err
 		}
 		return f.product(f.all())
@@ -158,7 +158,10 @@ func (f *pass[T]) product(c portion) error {
 	if err := f.tensorCores(&params, c); err != nil || !st.split {
 		return err
 	}
-	exact.qflag, exact.dflag, exact.flagged = q.flag, d.flag, f.flagged
+	exact.qflag, exact.dflag, exact.flagged, exact.stamp = q.flag, d.flag, f.flagged, f.stamp
+	if r := f.t.documents; r != nil && r.flagged {
+		exact.flagged = 0 // what the packing of this call found does not matter
+	}
 	return launch(dev, exactCall("exact_f32", dev.properties), &exact)
 }
 

@@ -17,12 +17,13 @@ func line(kernel string, blocks int64) call {
 	return call{kernel: kernel, grid: dim3{uint32(blocks), 1, 1}, block: dim3{threads, 1, 1}}
 }
 
-// packCall has one warp for every row, or for every four rows of the split.
-func packCall(kernel string, rows int64) call {
+// packCall has one warp for every row, or for every four rows of the split; the second side begins with a block of its own.
+func packCall(kernel string, first, second int64) call {
+	perBlock := int64(warps)
 	if kernel == "maxsim_pack_split" {
-		rows = ceilDiv(rows, 4)
+		perBlock *= 4
 	}
-	return line(kernel, ceilDiv(rows, warps))
+	return line(kernel, ceilDiv(first, perBlock)+ceilDiv(second, perBlock))
 }
 
 func ownerCall(sequences int64) call { return line("maxsim_row_owner", ceilDiv(sequences, warps)) }

@@ -21,19 +21,31 @@ func TestParamsMatchTheKernels(t *testing.T) {
 		"CsrParams": csrParams{}, "GradDParams": gradDParams{}, "GradQParams": gradQParams{}, "ArgmaxParams": argmaxParams{},
 	} {
 		want := fieldsOf(t, string(source), name)
-		var got []string
-		typ := reflect.TypeOf(mirror)
-		for k := range typ.NumField() {
-			f := typ.Field(k)
-			if f.Type.Size() != 8 || f.Offset != uintptr(8*k) {
-				t.Errorf("%s.%s is not the %dth word", name, f.Name, k)
-			}
-			got = append(got, strings.Replace(f.Name, "rowMap", "map", 1)) // map is a keyword of Go
-		}
+		got := wordsOf(t, name, reflect.TypeOf(mirror))
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s is\n%v, the kernels have\n%v", name, got, want)
 		}
 	}
+}
+
+// wordsOf returns the names of the words of a parameter struct, those of structs inside it with the field's name in front.
+func wordsOf(t *testing.T, name string, typ reflect.Type) (words []string) {
+	for k := range typ.NumField() {
+		f := typ.Field(k)
+		switch {
+		case f.Offset != uintptr(8*len(words)):
+			t.Errorf("%s.%s is not the %dth word", name, f.Name, len(words))
+		case f.Type.Kind() == reflect.Struct:
+			for _, word := range wordsOf(t, name+"."+f.Name, f.Type) {
+				words = append(words, f.Name+"."+word)
+			}
+			continue
+		case f.Type.Size() != 8:
+			t.Errorf("%s.%s is not one word", name, f.Name)
+		}
+		words = append(words, strings.Replace(f.Name, "rowMap", "map", 1)) // map is a keyword of Go
+	}
+	return words
 }
 
 func fieldsOf(t *testing.T, source, name string) []string {
@@ -49,11 +61,14 @@ func fieldsOf(t *testing.T, source, name string) []string {
 			continue
 		}
 		kind, list, _ := strings.Cut(line, " ")
+		inner := []string{""}
 		if kind != "maxsim_ptr" && kind != "int64_t" {
-			t.Fatalf("%s: a field of type %s", name, kind)
+			inner = fieldsOf(t, source, kind)
 		}
 		for _, field := range strings.Split(list, ",") {
-			names = append(names, strings.TrimSpace(field))
+			for _, word := range inner {
+				names = append(names, strings.TrimSuffix(strings.TrimSpace(field)+"."+word, "."))
+			}
 		}
 	}
 	return names
@@ -65,7 +80,7 @@ func TestGrids(t *testing.T) {
 		call call
 		x, y uint32
 	}{
-		{packCall("k", 1), 1, 1}, {packCall("k", 9), 2, 1}, {ownerCall(70000), 8750, 1},
+		{packCall("k", 1, 0), 1, 1}, {packCall("k", 9, 1), 3, 1}, {packCall("maxsim_pack_split", 33, 32), 3, 1}, {ownerCall(70000), 8750, 1},
 		{scoresCall("k", 33), 2, 1}, {argmaxCall(5, 257), 10, 1},
 		{exactCall("exact_f32", on), 528, 1},
 	} {

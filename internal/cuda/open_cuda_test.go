@@ -110,7 +110,7 @@ func TestFaultNamesTheKernel(t *testing.T) {
 func fault(d *Device) {
 	fmt.Println(launch(d, line("no_such_kernel", 1), &packParams{}))
 	fmt.Println(d.exclusively(func() error {
-		if err := launch(d, packCall("maxsim_pack_bf16", 9), &packParams{src: 4096, dst: 8192, rows: 9, dim: 8, ld: 8}); err != nil {
+		if err := launch(d, packCall("maxsim_pack_bf16", 9, 0), &packParams{first: packSide{src: 4096, dst: 8192, rows: 9}, dim: 8, ld: 8}); err != nil {
 			return err
 		}
 		return d.finish()

@@ -3,10 +3,16 @@ package cuda
 // The parameters of the kernels, as kernels/params.cuh declares them: rows of 64-bit words, one struct a kernel. What
 // the fields mean is said there; a test compares names, order and sizes with that file.
 
+type packSide struct {
+	src, rowMap, dst address
+	scale, flag      address
+	rows             int64
+}
+
 type packParams struct {
-	src, rowMap, dst     address
-	scale, flag, flagged address
-	rows, dim, ld        int64
+	first, second  packSide
+	flagged        address
+	stamp, dim, ld int64
 }
 
 type ownerParams struct {
@@ -30,6 +36,7 @@ type forwardParams struct {
 	group              int64
 	maxq               int64
 	argbytes           int64
+	stamp              int64
 }
 
 // forwardSm90Params has the tensor maps of both sides in front. The kernel has it aligned to 64 bytes, which the driver
@@ -37,7 +44,7 @@ type forwardParams struct {
 type forwardSm90Params struct {
 	dtile, qtile tensorMap
 	f            forwardParams
-	pad          [8]int64
+	pad          [7]int64
 }
 
 type scoresParams struct {

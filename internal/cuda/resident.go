@@ -55,7 +55,7 @@ func keep[T layout.Float](r *Resident, compacted *rows, d []T) (err error) {
 	if compacted.total == 0 {
 		return nil
 	}
-	if err := l.newFlag(false); err != nil {
+	if err := l.newFlag(); err != nil {
 		return err
 	}
 	if r.side, err = l.arrange(compacted); err != nil {
@@ -76,7 +76,7 @@ func keep[T layout.Float](r *Resident, compacted *rows, d []T) (err error) {
 	if err := dev.finish(); err != nil {
 		return err
 	}
-	r.flagged = flagged[0] != 0
+	r.flagged = l.flagged != 0 && flagged[0] == uint32(l.stamp)
 	return nil
 }
 

@@ -22,7 +22,8 @@ type loader[T layout.Float] struct {
 	storage    storage
 	dim        int64
 	keep, call *scope
-	flagged    address // u32 of the split, shared by both sides
+	flagged    address // u32 of the split, shared by both sides: holds stamp if a row of the call is flagged
+	stamp      int64
 }
 
 // arrange uploads the compact layout of a side.
@@ -82,16 +83,25 @@ func (l *loader[T]) rowsOf(s *side, user []T, lo, hi int) (address, []byte) {
 	return s.raw + address(int64(lo)*l.dim*sizeOf[T]()), bytesOf(user[lo*int(l.dim) : hi*int(l.dim)])
 }
 
-// pack queues the conversion of the compact rows [lo, hi) into the form that the product reads, after all uploads queued
-// until now.
-func (l *loader[T]) pack(s *side, lo, hi int64) error {
+// rowRun is the compact rows [lo, hi) of a side.
+type rowRun struct {
+	side   *side
+	lo, hi int64
+}
+
+// pack queues the conversion of one run of rows or two, in one launch, into the form that the product reads, after all
+// uploads queued until now.
+func (l *loader[T]) pack(runs ...rowRun) error {
 	if err := l.device.after(l.device.work, l.device.in); err != nil || l.storage.pack == "" {
 		return err
 	}
-	part := s.beginningAt(lo, l.storage, l.dim*sizeOf[T]())
-	return launch(l.device, packCall(l.storage.pack, hi-lo), &packParams{
-		src: part.raw, rowMap: part.from, dst: part.packed, scale: part.scale, flag: part.flag, flagged: l.flagged,
-		rows: hi - lo, dim: l.dim, ld: s.ld,
+	var sides [2]packSide
+	for n, r := range runs {
+		s := r.side.beginningAt(r.lo, l.storage, l.dim*sizeOf[T]())
+		sides[n] = packSide{src: s.raw, rowMap: s.from, dst: s.packed, scale: s.scale, flag: s.flag, rows: r.hi - r.lo}
+	}
+	return launch(l.device, packCall(l.storage.pack, sides[0].rows, sides[1].rows), &packParams{
+		first: sides[0], second: sides[1], flagged: l.flagged, stamp: l.stamp, dim: l.dim, ld: runs[0].side.ld,
 	})
 }
 
@@ -115,7 +125,7 @@ func (l *loader[T]) place(s *side, user []T, packed bool) error {
 	if err := h.arrived(0); err != nil || !packed {
 		return err
 	}
-	return l.pack(s, 0, int64(s.rows.total))
+	return l.pack(rowRun{s, 0, int64(s.rows.total)})
 }
 
 // beginningAt returns the side as kernels see it whose compact row 0 is row lo of s. rowBytes are those of a user's row.
@@ -135,20 +145,17 @@ func (s side) beginningAt(lo int64, st storage, rowBytes int64) side {
 	return s
 }
 
-// newFlag allocates the word in which packing reports rows that the split cannot represent; flagged says that there are
-// some already.
-func (l *loader[T]) newFlag(flagged bool) (err error) {
+// newFlag allocates the word in which packing reports rows that the split cannot represent, by leaving the stamp of this
+// call there. What it holds before does not matter: an old stamp is another, and if by chance other memory held this one,
+// flags were looked at for nothing.
+func (l *loader[T]) newFlag() (err error) {
 	if !l.storage.split {
 		return nil
 	}
-	if l.flagged, err = l.call.alloc(4); err != nil {
-		return err
-	}
-	var first byte
-	if flagged {
-		first = 1
-	}
-	return l.device.work.fill(l.flagged, first, 4)
+	l.device.stamp++
+	l.stamp = int64(l.device.stamp)
+	l.flagged, err = l.call.alloc(4)
+	return err
 }
 
 // forTape returns the side without what belongs to the call.

@@ -48,7 +48,8 @@ func (f *pass[T]) documents(d []T, portions []portion) []stretch[T] {
 const turns = 2
 
 // inOrder uploads, packs and computes one stretch after the other, each while later ones are on their way. Where the
-// packed rows are all that is needed afterwards, the user's rows take turns in the same memory.
+// packed rows are all that is needed afterwards, the user's rows take turns in the same memory; else a stretch after which
+// there is nothing to compute, the queries, is packed with the next, in one launch.
 func (f *pass[T]) inOrder(list []stretch[T]) error {
 	inTurns := f.storage.ofPacked && len(list) > turns
 	if err := f.locateRows(list, inTurns); err != nil {
@@ -64,14 +65,20 @@ func (f *pass[T]) inOrder(list []stretch[T]) error {
 	if err := h.start(); err != nil {
 		return err
 	}
+	var runs []rowRun // arrived and not packed
 	for n, c := range list {
 		c.side.raw = c.origin
 		if err := h.arrived(n); err != nil {
 			return err
 		}
-		if err := f.pack(c.side, c.first, c.last); err != nil {
+		runs = append(runs, rowRun{c.side, c.first, c.last})
+		if c.then == nil && !inTurns && len(runs) == 1 && n+1 < len(list) {
+			continue
+		}
+		if err := f.pack(runs...); err != nil {
 			return err
 		}
+		runs = runs[:0]
 		if inTurns && n+turns < len(list) { // the stretch after next goes where this one is
 			if err := f.device.after(f.device.in, f.device.work); err != nil {
 				return err

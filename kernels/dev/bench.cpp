@@ -128,6 +128,7 @@ static void side_by_side(Timer& timer, const char* what, const std::vector<Way>&
 // The ways of an engine: bits first, then times. False if a way has other bits than the first.
 static bool compare_ways(Gpu& gpu, Timer& timer, Engine& e, bool train, const std::vector<std::pair<std::string, size_t>>& images) {
   std::vector<Way> ways = {{"one after the other", [&] { gpu.overlap = false; }}, {"as shipped", [] {}}};
+  if (e.qs.p && !e.identity) ways.push_back({"packed apart", [&] { e.ways.packed_apart = true; }});
   if (train) {
     ways.push_back({"two streams", [&] { e.ways.two_streams = true; }});
     ways.push_back({"two streams, not overlapped", [&] { e.ways.two_streams = true; gpu.overlap = false; }});

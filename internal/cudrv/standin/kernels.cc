@@ -138,17 +138,14 @@ void check_owners(uint64_t at, const int *cu, int64_t n, const char *what) {
 	for (size_t r = 0; r < want.size(); r++) expect(got[r] == want[r], string(what) + ": wrong owner");
 }
 
-void pack(const Launch &l, int) {
-	auto p = params<PackParams>(l);
-	string format = l.kernel.substr(strlen("maxsim_pack_"));
-	grid(l, ceil_div(p.rows, format == "split" ? 32 : 8), 1, 1, 256);
-	auto src = rows<float>(p.src, p.map, p.rows, p.dim, p.dim, "user", "pack src");
+void pack_side(const PackParams &p, const PackSide &side, const string &format) {
+	auto src = rows<float>(side.src, side.map, side.rows, p.dim, p.dim, "user", "pack src");
 	expect(p.ld == width(format, p.dim), "pack: pitch");
 	bool split = format == "split";
-	char *dst = (char *)mem<uint8_t>(p.dst, p.rows * p.ld * element<float>(format), "pack dst");
-	float *scale = split ? mem<float>(p.scale, p.rows, "pack scale") : nullptr;
-	uint8_t *flag = split ? mem<uint8_t>(p.flag, p.rows, "pack flag") : nullptr;
-	for (int64_t r = 0; r < p.rows; r++) {
+	char *dst = (char *)mem<uint8_t>(side.dst, side.rows * p.ld * element<float>(format), "pack dst");
+	float *scale = split ? mem<float>(side.scale, side.rows, "pack scale") : nullptr;
+	uint8_t *flag = split ? mem<uint8_t>(side.flag, side.rows, "pack flag") : nullptr;
+	for (int64_t r = 0; r < side.rows; r++) {
 		bool valid = !src.map || src.map[r] >= 0, bad = false;
 		for (int64_t k = 0; split && valid && k < p.dim; k++) bad = bad || !(std::fabs(src.get(r, k)) < 1e12f);
 		for (int64_t k = 0; k < (split ? p.ld / 2 : p.ld); k++) {
@@ -160,8 +157,17 @@ void pack(const Launch &l, int) {
 			if (split) { uint16_t *o = row + k / 32 * 64 + k % 32; o[0] = bits(v) >> 16; o[32] = bits(v); }
 		}
 		if (split) { scale[r] = 1; flag[r] = bad; }
-		if (bad) *mem<uint32_t>(p.flagged, 1, "pack flagged") = 1;
+		if (bad) *mem<uint32_t>(p.flagged, 1, "pack flagged") = (uint32_t)p.stamp;
 	}
+}
+
+void pack(const Launch &l, int) {
+	auto p = params<PackParams>(l);
+	string format = l.kernel.substr(strlen("maxsim_pack_"));
+	int64_t per_block = format == "split" ? 32 : 8;
+	grid(l, ceil_div(p.first.rows, per_block) + ceil_div(p.second.rows, per_block), 1, 1, 256);
+	pack_side(p, p.first, format);
+	pack_side(p, p.second, format);
 }
 
 void row_owner(const Launch &l, int) {
@@ -184,7 +190,7 @@ template <class T> void forward(const Launch &l, const ForwardParams &p, const s
 	expect(p.group ? p.maxq >= most : p.maxq == p.totq, "forward: maxq");
 	const uint8_t *qflag = nullptr, *dflag = nullptr;
 	if (p.qflag) {
-		if (!*mem<uint32_t>(p.flagged, 1, "flagged")) return;
+		if (p.flagged && *mem<uint32_t>(p.flagged, 1, "flagged") != (uint32_t)p.stamp) return;
 		qflag = mem<uint8_t>(p.qflag, p.totq, "qflag"), dflag = mem<uint8_t>(p.dflag, p.totd, "dflag");
 	}
 	if (format == "split")
