@@ -186,3 +186,44 @@ func TestUnknownKernelsAreAnError(t *testing.T) {
 	}
 	checkError(t, machines[0].run(g), ErrDevice, []string{`"avx1024"`, "MAXSIM_CPU", "generic"})
 }
+
+// TestSecondDerivativesAreNotLeftOut: a loss of a gradient, a penalty on ∇q say, once lost the term that goes through that
+// gradient without a word, where the tokens had another way to the loss. Second derivatives are not offered: an error.
+func TestSecondDerivativesAreNotLeftOut(t *testing.T) {
+	for name, gradientOf := range map[string]func(scores, q, d, up *gorgonia.Node) (*gorgonia.Node, error){
+		"dq": func(scores, q, _, up *gorgonia.Node) (*gorgonia.Node, error) {
+			grads, err := gorgonia.Backpropagate(gorgonia.Nodes{scores}, gorgonia.Nodes{up}, gorgonia.Nodes{q})
+			return grads[0], err
+		},
+		"dd": func(scores, _, d, up *gorgonia.Node) (*gorgonia.Node, error) {
+			grads, err := gorgonia.Backpropagate(gorgonia.Nodes{scores}, gorgonia.Nodes{up}, gorgonia.Nodes{d})
+			return grads[0], err
+		},
+		"document rows": func(scores, _, _, up *gorgonia.Node) (*gorgonia.Node, error) {
+			_, grads, err := DocGradRows(scores, up)
+			return grads, err
+		},
+	} {
+		for _, wrt := range []string{"q", "d", "up"} {
+			t.Run(name+" by "+wrt, func(t *testing.T) {
+				g := gorgonia.NewGraph()
+				in := map[string]*gorgonia.Node{
+					"q": input(g, tensor.Float32, "q", 2, 3, 4), "d": input(g, tensor.Float32, "d", 5, 6, 4), "up": input(g, tensor.Float32, "up", 2, 5)}
+				scores, err := InBatch(in["q"], in["d"], Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				first, err := gradientOf(scores, in["q"], in["d"], in["up"])
+				if err != nil {
+					t.Fatal(err)
+				}
+				penalty := gorgonia.Must(gorgonia.Sum(gorgonia.Must(gorgonia.Square(first))))
+				other := gorgonia.Must(gorgonia.Sum(gorgonia.Must(gorgonia.Exp(in[wrt]))))
+				_, err = gorgonia.Grad(gorgonia.Must(gorgonia.Add(penalty, other)), in[wrt])
+				if err == nil || !strings.Contains(err.Error(), "second derivatives of MaxSim are not offered") {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+	}
+}

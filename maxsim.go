@@ -69,7 +69,8 @@ type Config struct {
 //
 // Ties go to the lowest u, which alone receives the gradient. A query or document without a valid token scores 0 and
 // receives no gradient. A NaN in a similarity of valid tokens makes that score NaN and no other. Masked tokens have no
-// effect whatever they hold. Nothing is normalised: these are raw dot products.
+// effect whatever they hold. Nothing is normalised: these are raw dot products. The gradients are not differentiable
+// again: a second derivative is an error of gorgonia.Grad.
 //
 // Scores, argmax and gradients are the same bits from run to run and for any GOMAXPROCS; the score of a pair does not
 // depend on the rest of its batch or on padding.

@@ -105,7 +105,7 @@ func (o *docRowsOp) String() string        { return o.spec.String() + ".docrows"
 
 // docRowGradsOp is the gradient of the chosen document rows: (q, d, …, tape, upstream) → [n, dim].
 type docRowGradsOp struct {
-	undifferentiable
+	onceDifferentiable
 	spec
 }
 

@@ -21,7 +21,7 @@ import (
 // with j the document in column k of query i. Every term has its place in a fixed order, so the bits do not depend on
 // the number of threads. Upstream gradients are float32 or float64 like the tokens.
 type gradOp struct {
-	undifferentiable
+	onceDifferentiable
 	spec
 	side int // 0: dq, 1: dd
 }
