@@ -41,14 +41,6 @@ func (o *gradOp) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 	return shapes[o.side].Clone(), nil
 }
 
-// checkUpstream checks the shape of the upstream gradient.
-func (s spec) checkUpstream(inputs []tensor.Shape, upstream tensor.Shape) error {
-	if want := s.scoresShape(inputs); !slices.Equal(upstream, want) {
-		return fmt.Errorf("%w: upstream gradient %v, scores are %v", ErrShape, upstream, want)
-	}
-	return nil
-}
-
 func (o *gradOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
 	defer machine.Guard(&err, ErrInternal)
 	return byDtype(in, o.run32, o.run64)
