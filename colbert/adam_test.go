@@ -242,6 +242,26 @@ func TestAdamErrors(t *testing.T) {
 	}
 }
 
+// TestAdamScheduleWithoutFactor: a schedule that divided 0 by 0 made every weight NaN without a word.
+func TestAdamScheduleWithoutFactor(t *testing.T) {
+	for _, factor := range []float64{math.NaN(), math.Inf(1), -0.5} {
+		a := newAdam(t, AdamConfig{Schedule: func(step int) float64 {
+			if step == 2 {
+				return factor
+			}
+			return 1
+		}})
+		w := normalOf(1, 3)
+		adamSteps(t, a, []*tensor.Dense{w}, 1, gradientOf(tensor.Float64, 3))
+		kept := slices.Clone(w.Float64s())
+		err := a.Step([]gorgonia.ValueGrad{valueGrad{w, normalOf(2, 3)}})
+		wantError(t, err, ErrValue, "for step 2, want a finite factor ≥ 0")
+		if a.Steps() != 1 || !slices.Equal(w.Float64s(), kept) {
+			t.Errorf("factor %v: a failed step changed something", factor)
+		}
+	}
+}
+
 func TestSchedules(t *testing.T) {
 	for _, c := range []struct {
 		name     string
