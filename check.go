@@ -15,11 +15,8 @@ func (s spec) checkNodes(nodes gorgonia.Nodes) error {
 	shapes := make([]tensor.Shape, len(nodes))
 	dtypes := make([]tensor.Dtype, len(nodes))
 	for k, n := range nodes {
-		if n == nil {
-			return fmt.Errorf("%w: %s: node is nil", ErrNode, names[k])
-		}
-		if n.Graph() != nodes[0].Graph() {
-			return fmt.Errorf("%w: %s and %s are in different graphs", ErrNode, names[k], names[0])
+		if err := checkNode(n, names[k], nodes[0], names[0]); err != nil {
+			return err
 		}
 		shapes[k], dtypes[k] = n.Shape(), n.Dtype()
 	}
@@ -33,6 +30,21 @@ func (s spec) checkNodes(nodes gorgonia.Nodes) error {
 		return err
 	}
 	return s.cfg.checkResident(shapes[1], dtypes[1])
+}
+
+// checkNode reports a node that holds no tensor of the graph that another node is in.
+func checkNode(n *gorgonia.Node, name string, other *gorgonia.Node, otherName string) error {
+	switch {
+	case n == nil:
+		return fmt.Errorf("%w: %s: node is nil", ErrNode, name)
+	case n.Graph() == nil:
+		return fmt.Errorf("%w: %s: node is in no graph, as gorgonia.NewConstant leaves it; gorgonia.NodeFromAny puts a tensor into one", ErrNode, name)
+	case n.Graph() != other.Graph():
+		return fmt.Errorf("%w: %s and %s are in different graphs", ErrNode, name, otherName)
+	case n.Type() == nil:
+		return fmt.Errorf("%w: %s: node is a statement, as gorgonia.Read returns it, expected a tensor", ErrNode, name)
+	}
+	return nil
 }
 
 // checkDtypes checks the element types of the inputs.
@@ -74,7 +86,7 @@ func (s spec) checkShapes(shapes []tensor.Shape) error {
 	if q[dim] != d[dim] {
 		return fmt.Errorf("%w: query tokens %v have dim %d, document tokens %v have dim %d", ErrShape, q, q[dim], d, d[dim])
 	}
-	if rows := max(tensor.ProdInts(q[:dim]), tensor.ProdInts(d[:dim])); rows > math.MaxInt32 {
+	if tooManyRows(q) || tooManyRows(d) {
 		return fmt.Errorf("%w: query tokens %v and document tokens %v, more than %d token rows", ErrShape, q, d, math.MaxInt32)
 	}
 	if s.group > 0 && d[0] != q[0]*s.group {
@@ -95,6 +107,32 @@ func (s spec) checkShapes(shapes []tensor.Shape) error {
 		if !slices.Equal(shapes[k], tokens[:dim]) {
 			return fmt.Errorf("%w: %s %v, expected %v for tokens %v", ErrShape, names[k], shapes[k], tokens[:dim], tokens)
 		}
+	}
+	return nil
+}
+
+// tooManyRows reports tokens with more rows than an int32 counts. The product of their axes may exceed an int.
+func tooManyRows(tokens tensor.Shape) bool {
+	rows := 1
+	for _, n := range tokens[:len(tokens)-1] {
+		if n > math.MaxInt32/rows {
+			return true
+		}
+		rows *= n
+	}
+	return false
+}
+
+// checkUpstreamNode checks the node of an upstream gradient that does not come from Gorgonia.
+func checkUpstreamNode(upstream, scores *gorgonia.Node) error {
+	if err := checkNode(upstream, "upstream gradient", scores, "scores"); err != nil {
+		return err
+	}
+	if got, want := upstream.Dtype(), scores.Dtype(); got != want {
+		return fmt.Errorf("%w: upstream gradient is %v, scores are %v, expected the same", ErrDtype, got, want)
+	}
+	if got, want := upstream.Shape(), scores.Shape(); !slices.Equal(got, want) {
+		return fmt.Errorf("%w: upstream gradient %v, scores are %v", ErrShape, got, want)
 	}
 	return nil
 }

@@ -15,6 +15,16 @@ func input(g *gorgonia.ExprGraph, dt tensor.Dtype, name string, shape ...int) *g
 	return gorgonia.NewTensor(g, dt, len(shape), gorgonia.WithShape(shape...), gorgonia.WithName(name))
 }
 
+// docGrads asks for the document rows' gradients of two queries and five documents.
+func docGrads(in func(dt int, name string, shape ...int) *gorgonia.Node, upstream *gorgonia.Node) (*gorgonia.Node, error) {
+	scores, err := InBatch(in(0, "q", 2, 3, 4), in(0, "d", 5, 6, 4), Config{})
+	if err != nil {
+		return nil, err
+	}
+	_, grads, err := DocGradRows(scores, upstream)
+	return grads, err
+}
+
 // TestBuildErrors shows what each wrong graph is answered with.
 func TestBuildErrors(t *testing.T) {
 	const f32, f64, i32, i64 = 0, 1, 2, 3
@@ -71,6 +81,38 @@ func TestBuildErrors(t *testing.T) {
 		{"another graph", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
 			return InBatch(in(f32, "q", 2, 3, 4), input(gorgonia.NewGraph(), tensor.Float32, "d", 2, 3, 4), Config{})
 		}, ErrNode, []string{"different graphs"}},
+		{"a constant", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			mask := gorgonia.NewConstant(tensor.New(tensor.WithShape(5, 6), tensor.Of(tensor.Bool)))
+			return InBatch(in(f32, "q", 2, 3, 4), in(f32, "d", 5, 6, 4), Config{DocMask: mask})
+		}, ErrNode, []string{"document mask", "in no graph", "NodeFromAny"}},
+		{"a statement", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			var v gorgonia.Value
+			return InBatch(in(f32, "q", 2, 3, 4), gorgonia.Read(in(f32, "d", 5, 6, 4), &v), Config{})
+		}, ErrNode, []string{"document tokens", "statement"}},
+		{"a node of nothing", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return InBatch(new(gorgonia.Node), new(gorgonia.Node), Config{})
+		}, ErrNode, []string{"query tokens", "in no graph"}},
+		{"rows beyond int32", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return InBatch(in(f32, "q", 2, 3, 4), in(f32, "d", 1<<16, 1<<15, 4), Config{})
+		}, ErrShape, []string{"(65536, 32768, 4)", "more than 2147483647"}},
+		{"rows beyond int", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return InBatch(in(f32, "q", 2, 3, 4), in(f32, "d", math.MaxInt/2+1, 4, 4), Config{}) // 4 of them are 0
+		}, ErrShape, []string{"more than 2147483647"}},
+		{"candidates beyond int", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return Candidates(in(f32, "q", 4, 1, 2), in(f32, "d", 4, 1, 2), math.MaxInt/2+2, Config{}) // 4 of them are 4
+		}, ErrShape, []string{"candidates per query", "at most 2147483647"}},
+		{"upstream gradient missing", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return docGrads(in, nil)
+		}, ErrNode, []string{"upstream gradient", "nil"}},
+		{"upstream gradient of another graph", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return docGrads(in, input(gorgonia.NewGraph(), tensor.Float32, "up", 2, 5))
+		}, ErrNode, []string{"upstream gradient", "different graphs"}},
+		{"upstream gradient of another shape", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return docGrads(in, in(f32, "up", 5, 2))
+		}, ErrShape, []string{"upstream gradient (5, 2)", "(2, 5)"}},
+		{"upstream gradient of another dtype", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			return docGrads(in, in(f64, "up", 2, 5))
+		}, ErrDtype, []string{"upstream gradient is float64", "float32"}},
 		{"precision on the CPU", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
 			return InBatch(in(f32, "q", 2, 3, 4), in(f32, "d", 2, 3, 4), Config{Precision: BF16})
 		}, ErrConfig, []string{"bf16", "CUDA"}},

@@ -2,6 +2,7 @@ package maxsim
 
 import (
 	"fmt"
+	"math"
 
 	"gorgonia.org/gorgonia"
 )
@@ -99,8 +100,8 @@ func Paired(q, d *gorgonia.Node, cfg Config) (*gorgonia.Node, error) {
 //	d       [bq·n, td, dim]   row i·n+k is candidate k of query i
 //	scores  [bq, n]
 func Candidates(q, d *gorgonia.Node, n int, cfg Config) (*gorgonia.Node, error) {
-	if n < 1 {
-		return nil, fmt.Errorf("%w: candidates per query must be at least 1, got %d", ErrShape, n)
+	if n < 1 || n > math.MaxInt32 {
+		return nil, fmt.Errorf("%w: candidates per query must be at least 1 and at most %d, got %d", ErrShape, math.MaxInt32, n)
 	}
 	return build(spec{form: candidates, group: n}, cfg, q, d)
 }

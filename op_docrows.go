@@ -28,8 +28,8 @@ func DocGradRows(scores, upstream *gorgonia.Node) (rows, grads *gorgonia.Node, e
 	if err != nil {
 		return nil, nil, err
 	}
-	if upstream == nil {
-		return nil, nil, fmt.Errorf("%w: upstream gradient is nil", ErrNode)
+	if err := checkUpstreamNode(upstream, scores); err != nil {
+		return nil, nil, err
 	}
 	tape, err := recordArgmax(inputs)
 	if err != nil {
