@@ -233,6 +233,7 @@ func TestAdamErrors(t *testing.T) {
 			}
 		})
 	}
+	wantError(t, newAdam(t, AdamConfig{}).Step([]gorgonia.ValueGrad{nil}), ErrValue, "Adam: parameter 0 is nil")
 	wantError(t, other.Step(nil), ErrShape, "Adam: 0 parameters, state is of 1")
 	wantError(t, other.SetState(AdamState{M: []*tensor.Dense{nil}, V: []*tensor.Dense{normalOf(1, 2)}}), ErrValue, "Adam: state lacks a moment of parameter 0")
 	wantError(t, other.SetState(AdamState{Step: -1}), ErrValue, "Adam: state with step -1")

@@ -3,17 +3,8 @@ package colbert
 import (
 	"fmt"
 
-	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
-
-// maskNode returns an error unless n can be a mask: bool or numbers.
-func maskNode(op, name string, n *gorgonia.Node) error {
-	if _, err := flags(tensor.New(tensor.Of(n.Dtype()), tensor.WithShape(1))); err != nil {
-		return fmt.Errorf("%w: %s: %s is %v, want bool, an integer or a float", ErrDtype, op, name, n.Dtype())
-	}
-	return nil
-}
 
 // flags returns the elements of a mask: 1 is true, 0 is false, any other number is an error.
 func flags(d *tensor.Dense) ([]bool, error) {
