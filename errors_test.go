@@ -8,6 +8,8 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/cuda"
 )
 
 // input is a graph input of the given dtype and shape.
@@ -113,6 +115,14 @@ func TestBuildErrors(t *testing.T) {
 		{"upstream gradient of another dtype", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
 			return docGrads(in, in(f64, "up", 2, 5))
 		}, ErrDtype, []string{"upstream gradient is float64", "float32"}},
+		{"document rows on a GPU", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
+			scores, err := InBatch(in(f32, "q", 2, 3, 4), in(f32, "d", 5, 6, 4), Config{Device: &Device{new(cuda.Device)}})
+			if err != nil {
+				return nil, err
+			}
+			_, grads, err := DocGradRows(scores, in(f32, "up", 2, 5))
+			return grads, err
+		}, ErrConfig, []string{"CPU only", "cuda:0"}},
 		{"precision on the CPU", func(in func(int, string, ...int) *gorgonia.Node) (*gorgonia.Node, error) {
 			return InBatch(in(f32, "q", 2, 3, 4), in(f32, "d", 2, 3, 4), Config{Precision: BF16})
 		}, ErrConfig, []string{"bf16", "CUDA"}},
