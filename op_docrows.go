@@ -9,7 +9,6 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/cpu"
-	"github.com/flash-maxsim/gorgonia-maxsim/internal/csr"
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/machine"
 )
@@ -79,13 +78,9 @@ func (o *docRowsOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
 	if err != nil {
 		return nil, err
 	}
-	argmax, err := t.recorded.Argmax()
+	inverse, err := t.inverse()
 	if err != nil {
-		return nil, deviceError(err)
-	}
-	inverse, err := csr.Invert(&t.batch, argmax)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrInternal, err)
+		return nil, err
 	}
 	rows := make([]int32, o.docRowCapacity(shapes))
 	n := 0
