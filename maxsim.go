@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"gorgonia.org/gorgonia"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/machine"
 )
 
 // Precision is how the products of float32 inputs are computed. Sums are always at least float32; float64 inputs stay
@@ -142,7 +144,7 @@ func Argmax(scores *gorgonia.Node) (*gorgonia.Node, error) {
 		return nil, err
 	}
 	tape.consumers.Add(1)
-	return gorgonia.ApplyOp(&argmaxOp{spec: scores.Op().(*scoresOp).spec}, children...)
+	return apply(&argmaxOp{spec: scores.Op().(*scoresOp).spec}, children...)
 }
 
 // build checks the inputs and wires tape = run(q, d, …), scores = out(q, d, …, tape).
@@ -158,9 +160,19 @@ func build(s spec, cfg Config, inputs ...*gorgonia.Node) (*gorgonia.Node, error)
 	if err := s.checkNodes(inputs); err != nil {
 		return nil, err
 	}
-	tape, err := gorgonia.ApplyOp(&tapeOp{spec: s}, inputs...)
+	tape, err := apply(&tapeOp{spec: s}, inputs...)
 	if err != nil {
 		return nil, err
 	}
-	return gorgonia.ApplyOp(&scoresOp{spec: s}, append(inputs, tape)...)
+	return apply(&scoresOp{spec: s}, append(inputs, tape)...)
+}
+
+// apply adds an op to the graph of its inputs. They have been checked: what Gorgonia still objects to is a bug here.
+func apply(op gorgonia.Op, inputs ...*gorgonia.Node) (_ *gorgonia.Node, err error) {
+	defer machine.Guard(&err, ErrInternal)
+	n, err := gorgonia.ApplyOp(op, inputs...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrInternal, err)
+	}
+	return n, nil
 }

@@ -32,16 +32,19 @@ func DocGradRows(scores, upstream *gorgonia.Node) (rows, grads *gorgonia.Node, e
 	if !s.cfg.Device.isCPU() {
 		return nil, nil, fmt.Errorf("%w: DocGradRows runs on the CPU only, the scores are %v", ErrConfig, s)
 	}
+	if err := checkNode(upstream, "upstream gradient", scores, "scores"); err != nil {
+		return nil, nil, err
+	}
 	if err := checkUpstreamNode(upstream, scores); err != nil {
 		return nil, nil, err
 	}
 	if _, err := recordArgmax(inputs); err != nil {
 		return nil, nil, err
 	}
-	if rows, err = gorgonia.ApplyOp(&docRowsOp{spec: s}, inputs...); err != nil {
+	if rows, err = apply(&docRowsOp{spec: s}, inputs...); err != nil {
 		return nil, nil, err
 	}
-	grads, err = gorgonia.ApplyOp(&docRowGradsOp{spec: s}, append(inputs, upstream)...)
+	grads, err = apply(&docRowGradsOp{spec: s}, append(inputs, upstream)...)
 	return rows, grads, err
 }
 
