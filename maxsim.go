@@ -43,7 +43,8 @@ type Config struct {
 	Mean bool
 
 	// FrozenQueries and FrozenDocs say that this side needs no gradient: it then costs neither time nor memory in the
-	// backward pass. Gorgonia computes the gradients of both sides even when only one is asked for.
+	// backward pass. Gorgonia computes the gradients of both sides even when only one is asked for. Asking Grad for the
+	// gradient of a frozen side is an error of Gorgonia's.
 	FrozenQueries, FrozenDocs bool
 
 	// Precision of float32 inputs. The CPU knows only Float32.
