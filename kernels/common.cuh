@@ -1,27 +1,7 @@
 // Offset arithmetic and small device functions that every kernel shares.
 #pragma once
+#include "device.cuh"
 #include "params.cuh"
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-// Overlapped launches (README.md, "Overlap"; compute capability 9.0 and later, nothing elsewhere): holds the thread until
-// all that was launched before has ended and its results are here, then lets the next launch begin beside this one. In
-// this order, so that a kernel that begins has at most one other under way before it.
-__device__ __forceinline__ void await_earlier_launches() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
-// A kernel is a template body and a plain name for the host: KERNEL(name, Params, threads, CTAs per SM, body<...>).
-// PRELUDE_KERNEL is for a body that awaits earlier launches itself, after a prelude that needs none of their results.
-#define PRELUDE_KERNEL(name, Params, threads, percm, ...) \
-  extern "C" __global__ void __launch_bounds__(threads, percm) name(const __grid_constant__ Params p) { __VA_ARGS__(p); }
-#define KERNEL(name, Params, threads, percm, ...)                                                       \
-  extern "C" __global__ void __launch_bounds__(threads, percm) name(const __grid_constant__ Params p) { \
-    await_earlier_launches();                                                                           \
-    __VA_ARGS__(p);                                                                                     \
-  }
 
 template <class T> __device__ __forceinline__ T* at(maxsim_ptr p) { return reinterpret_cast<T*>(p); }
 
