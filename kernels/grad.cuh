@@ -135,7 +135,7 @@ template <class T, bool ALIGNED, int LANES> struct Gather {
   }
 };
 
-// A warp owns a contiguous piece of document rows, as many as the grid leaves it, and reads their terms as one stream, 32 of
+// A warp owns a contiguous piece of document rows, an even share of all, and reads their terms as one stream, 32 of
 // one row at a time and as many ahead. No row's sum depends on the pieces.
 template <class T, bool ALIGNED, int LANES> struct GradD {
   using G = Gather<T, ALIGNED, LANES>;
@@ -160,21 +160,20 @@ template <class T, bool ALIGNED, int LANES> struct GradD {
     }
   };
 
-  // Document rows of this CTA and how many of them a warp owns. Read anew where it is needed: registers are scarce.
-  __device__ __forceinline__ static int rows_of_cta(const GradDParams& p, int& first, int& last) {
+  // Document rows [first, last) of the given warps of this CTA: every warp of the grid owns as many as every other, or one
+  // more. Computed anew where it is needed: registers are scarce.
+  __device__ __forceinline__ static void rows_of(const GradDParams& p, int warp, int count, int& first, int& last) {
     unsigned cta, ctas;
     place_in_grid(cta, ctas);
-    const int per = (int)((p.totd + ctas * GRAD_WARPS - 1) / (ctas * GRAD_WARPS));
-    first = (int)min((int64_t)cta * GRAD_WARPS * per, p.totd);
-    last = (int)min((int64_t)first + GRAD_WARPS * per, p.totd);
-    return per;
+    const unsigned warps = ctas * GRAD_WARPS, each = (unsigned)p.totd / warps, more = (unsigned)p.totd % warps;
+    const unsigned from = cta * GRAD_WARPS + warp, to = from + count;
+    first = (int)(from * each + min(from, more));
+    last = (int)(to * each + min(to, more));
   }
   __device__ static void run(const GradDParams& p) {
     const G g(p.q, p.ldq, p.dim);
     int r0, end;
-    const int per = rows_of_cta(p, r0, end);
-    r0 = min(r0 + (int)(threadIdx.x >> 5) * per, end);
-    end = min(r0 + per, end);
+    rows_of(p, threadIdx.x >> 5, 1, r0, end);
     bool hub = false;
 #pragma unroll 1
     for (; r0 < end; r0 += 32) {
@@ -225,7 +224,7 @@ template <class T, bool ALIGNED, int LANES> struct GradD {
   __device__ __forceinline__ static void hubs(const GradDParams& p, const G& g) {
     __shared__ A partial[GRAD_WARPS][LANES * G::E];
     int first, last;
-    rows_of_cta(p, first, last);
+    rows_of(p, 0, GRAD_WARPS, first, last);
     const int warp = threadIdx.x >> 5;
 #pragma unroll 1
     for (int r = first; r < last; r++) {

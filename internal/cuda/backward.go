@@ -172,7 +172,7 @@ func (g *gradients[T]) documents(dd []T) error {
 		} else {
 			params.dd += address(int64(lo) * rowBytes)
 		}
-		if err := launch(g.device, gradDCall(g.storage.operand, params.totd, p.winners*params.totd/p.totd, params.dim, g.storage.size), &params); err != nil {
+		if err := launch(g.device, gradDCall(g.storage.operand, params.totd, p.winners*params.totd/p.totd, params.dim, g.storage.size, g.device.properties), &params); err != nil {
 			return err
 		}
 		from, to := p.b.D.Cu[c.j0], p.b.D.Cu[c.j1]

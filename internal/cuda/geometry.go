@@ -7,6 +7,8 @@ const (
 	threads   = 256 // of a block, where nothing else is said
 	warps     = threads / 32
 	gradSlice = 512 // bytes of a row that a warp adds up at once
+
+	gradBlocks = 4 // blocks of a gradient kernel on a multiprocessor
 )
 
 func ceilDiv(n, by int64) int64 { return (n + by - 1) / by }
@@ -36,14 +38,18 @@ func argmaxCall(documents, most int64) call {
 	return line("maxsim_argmax", documents*ceilDiv(most, threads))
 }
 
-// gradDCall has a warp for several document rows and a slice of 512 bytes: more rows where most were never chosen.
-func gradDCall(operand string, rows, winners, dim, size int64) call {
-	perWarp := int64(4)
+// gradDCall has a warp for several document rows and a slice of 512 bytes: more rows where most were never chosen. Blocks
+// come in whole waves, because a part of one at the end would cost as much as a whole.
+func gradDCall(operand string, rows, winners, dim, size int64, on Properties) call {
+	perWarp := int64(12)
 	if winners < 2*rows {
-		perWarp = 8
+		perWarp = 24
 	}
-	c := line("maxsim_grad_d_"+operand, ceilDiv(rows, warps*perWarp))
-	c.grid.y = uint32(ceilDiv(dim*size, gradSlice))
+	slices, wave := ceilDiv(dim*size, gradSlice), int64(gradBlocks*on.Multiprocessors)
+	share := warps * wave * perWarp
+	waves := max(1, (rows*slices+share/2)/share)
+	c := line("maxsim_grad_d_"+operand, min(ceilDiv(wave*waves, slices), ceilDiv(rows, warps)))
+	c.grid.y = uint32(slices)
 	return c
 }
 

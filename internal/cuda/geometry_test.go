@@ -83,6 +83,8 @@ func TestGrids(t *testing.T) {
 		{packCall("k", 1, 0), 1, 1}, {packCall("k", 9, 1), 3, 1}, {packCall("maxsim_pack_split", 33, 32), 3, 1}, {ownerCall(70000), 8750, 1},
 		{scoresCall("k", 33), 2, 1}, {argmaxCall(5, 257), 10, 1},
 		{exactCall("exact_f32", on), 528, 1},
+		{gradDCall("bf16", 128*300, 1<<19, 128, 2, on), 528, 1}, {gradDCall("f32", 128*300, 1<<19, 256, 4, on), 528, 2},
+		{gradDCall("bf16", 1024*300, 1<<19, 128, 2, on), 1584, 1}, {gradDCall("bf16", 20, 99, 128, 2, on), 3, 1},
 	} {
 		if c.call.grid != (dim3{c.x, c.y, 1}) {
 			t.Errorf("%v, expected grid (%d,%d,1)", c.call, c.x, c.y)

@@ -130,6 +130,8 @@ static bool compare_ways(Gpu& gpu, Timer& timer, Engine& e, bool train, const st
   std::vector<Way> ways = {{"one after the other", [&] { gpu.overlap = false; }}, {"as shipped", [] {}}};
   if (e.qs.p && !e.identity) ways.push_back({"packed apart", [&] { e.ways.packed_apart = true; }});
   if (train) {
+    for (int waves : {1, 2, 3, 4, 6, 9})
+      ways.push_back({"dd in " + std::to_string(waves) + " waves", [&e, waves] { e.ways.waves = waves; }});
     ways.push_back({"two streams", [&] { e.ways.two_streams = true; }});
     ways.push_back({"two streams, not overlapped", [&] { e.ways.two_streams = true; gpu.overlap = false; }});
   }

@@ -41,7 +41,8 @@ inline void tensor_map(uint8_t* out, CUdeviceptr base, int64_t row_bytes, int64_
 // Ways of launching that give the same bits; bench compares them.
 struct Ways {
   bool packed_apart = false;  // a packing launch for each side, and a clear of `flagged`
-  bool two_streams = false;  // grad_q beside the CSR and grad_d
+  int waves = 0;              // of grad_d's CTAs, 0: as many as rows are worth
+  bool two_streams = false;   // grad_q beside the CSR and grad_d
 };
 
 // Everything one problem needs on the device, made once; the steps are launches only.
@@ -181,8 +182,10 @@ struct Engine {
     }
     GradDParams a{raw ? q.p : qs.p, raw ? qmap.p : 0, qown.p, down.p, dmap.p, cuq.p, cud.p, rowptr.p, list.p, g.p, dd.p,
                   bq, bd, totq, totd, group, dim, raw ? dim : ld, listbytes, mul, shift};
-    const int per = (int64_t)totq * cols < 2 * (int64_t)totd ? 8 : 4;  // rows a warp: more where most were never chosen
-    gpu.launch("maxsim_grad_d_" + grad_type(), a, up(totd, 8 * per), blocks(), 1, 256, 0, gpu.stream);
+    const int each = (int64_t)totq * cols < 2 * (int64_t)totd ? 24 : 12;  // rows a warp: more where most were never chosen
+    const int64_t wave = 4 * gpu.sms, share = 8 * wave * each, y = blocks();
+    const int64_t waves = ways.waves ? ways.waves : std::max<int64_t>(1, (totd * y + share / 2) / share);
+    gpu.launch("maxsim_grad_d_" + grad_type(), a, std::min(up(wave * waves, y), up(totd, 8)), y, 1, 256, 0, gpu.stream);
   }
   void grad_q(CUstream s) {
     GradQParams a{raw ? d.p : ds_.p, raw ? dmap.p : 0, qown.p, qmap.p, cuq.p, cud.p, arg.p, g.p, dq.p,
@@ -190,8 +193,8 @@ struct Engine {
     gpu.launch("maxsim_grad_q_" + grad_type(), a, up(totq, 8), blocks(), 1, 256, 0, s);
   }
   void clear() {
-    CK(cuMemsetD8Async(dq.p, 0, dq.bytes, gpu.stream));
-    CK(cuMemsetD8Async(dd.p, 0, dd.bytes, gpu.stream));
+    for (Buffer* b : {&dq, &dd})
+      if (b->bytes) CK(cuMemsetD8Async(b->p, 0, b->bytes, gpu.stream));
   }
   void backward() {
     if (ways.two_streams) return backward_two_streams();

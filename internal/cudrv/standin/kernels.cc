@@ -333,7 +333,8 @@ string operand(const Launch &l) {
 template <class T> void grad_d(const Launch &l) {
 	auto p = params<GradDParams>(l);
 	string format = operand(l);
-	grid(l, ceil_div(p.totd, l.grid[0] == ceil_div(p.totd, 64) ? 64 : 32), ceil_div(p.dim * element<T>(format), 512), 1, 256);
+	expect(l.grid[0] <= ceil_div(p.totd, 8), "grad_d: warps without a row");
+	grid(l, l.grid[0], ceil_div(p.dim * element<T>(format), 512), 1, 256);
 	const int *cuq = sequences(p.cuq, p.bq, p.totq, MAXSIM_SLAB, "cuq"), *cud = mem<int>(p.cud, p.bd + 1, "cud");
 	check_owners(p.qowner, cuq, p.bq, "qowner");
 	const int *owner = mem<int>(p.downer, p.totd, "downer");
