@@ -7,7 +7,8 @@
 //
 // ways: instead, the forward and the step in every way of launching them that gives the same bits, side by side: each
 // round times all of them in turn, so that clocks and temperature are the same for all, and what is printed is the median
-// of each and the median and quartiles of its difference from the first. image: a variant of the common image, one more way.
+// of each and the median and quartiles of its difference from the first. image: a variant of the common image
+// (variants.sh), one more way; FILE@N: with N CTAs of a gradient kernel on a multiprocessor.
 #include "engine.hpp"
 #include <algorithm>
 #include <set>
@@ -126,7 +127,8 @@ static void side_by_side(Timer& timer, const char* what, const std::vector<Way>&
 }
 
 // The ways of an engine: bits first, then times. False if a way has other bits than the first.
-static bool compare_ways(Gpu& gpu, Timer& timer, Engine& e, bool train, const std::vector<std::pair<std::string, size_t>>& images) {
+struct Variant { std::string name; size_t image; int residents; };
+static bool compare_ways(Gpu& gpu, Timer& timer, Engine& e, bool train, const std::vector<Variant>& variants) {
   std::vector<Way> ways = {{"one after the other", [&] { gpu.overlap = false; }}, {"as shipped", [] {}}};
   if (e.qs.p && !e.identity) ways.push_back({"packed apart", [&] { e.ways.packed_apart = true; }});
   if (train) {
@@ -135,10 +137,8 @@ static bool compare_ways(Gpu& gpu, Timer& timer, Engine& e, bool train, const st
     ways.push_back({"two streams", [&] { e.ways.two_streams = true; }});
     ways.push_back({"two streams, not overlapped", [&] { e.ways.two_streams = true; gpu.overlap = false; }});
   }
-  for (auto& [file, index] : images) {
-    const size_t image = index;
-    ways.push_back({file, [&gpu, image] { gpu.common = image; }});
-  }
+  for (const Variant& v : variants)
+    ways.push_back({v.name, [&gpu, &e, v] { gpu.common = v.image; e.ways.residents = v.residents; }});
   const auto reset = [&] { gpu.overlap = true; gpu.common = Gpu::COMMON; e.ways = Ways(); };
   const auto step = [&] { e.forward(); if (train) e.backward(); };
   bool same = true;
@@ -215,9 +215,12 @@ int main(int argc, char** argv) {
   CK(cuDriverGetVersion(&driver));
   printf("bench on %s, %d SMs, driver API %d\n", gpu.name, gpu.sms, driver);
   Timer timer(gpu);
-  std::vector<std::pair<std::string, size_t>> images;
-  for (const std::string& a : args)
-    if (a.rfind("image=", 0) == 0) images.push_back({a.substr(a.find_last_of("/=") + 1), gpu.load(a.substr(6))});
+  std::vector<Variant> variants;
+  for (const std::string& a : args) {
+    if (a.rfind("image=", 0) != 0) continue;
+    const std::string file = a.substr(6, a.find('@') == std::string::npos ? std::string::npos : a.find('@') - 6);
+    variants.push_back({file.substr(file.find_last_of('/') + 1), gpu.load(file), file.size() + 6 < a.size() ? atoi(a.c_str() + file.size() + 7) : 4});
+  }
   bool any_case = false, any_precision = false;
   for (auto& c : cases) any_case |= has(c.name);
   for (int p = 0; p < 6; p++) any_precision |= has(name((Precision)p));
@@ -243,7 +246,7 @@ int main(int argc, char** argv) {
         e.forward();
         gpu.sync();
         if (!has("unchecked")) ok &= sample(pr, p, e);
-        if (has("ways")) { ok &= compare_ways(gpu, timer, e, c.train, images); fflush(stdout); continue; }
+        if (has("ways")) { ok &= compare_ways(gpu, timer, e, c.train, variants); fflush(stdout); continue; }
         const float k0 = timer.cold([&] { max.pack(); max.product(); }), f0 = timer.cold([&] { max.forward(); });
         const float k1 = timer.cold([&] { e.pack(); e.product(); }), f1 = timer.cold([&] { e.forward(); });
         if (p == SPLIT || p == TF32) printf("  packing: %.4f ms\n", timer.cold([&] { e.pack(); }));

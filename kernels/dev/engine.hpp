@@ -42,6 +42,7 @@ inline void tensor_map(uint8_t* out, CUdeviceptr base, int64_t row_bytes, int64_
 struct Ways {
   bool packed_apart = false;  // a packing launch for each side, and a clear of `flagged`
   int waves = 0;              // of grad_d's CTAs, 0: as many as rows are worth
+  int residents = 4;          // CTAs of grad_d on a multiprocessor
   bool two_streams = false;   // grad_q beside the CSR and grad_d
 };
 
@@ -183,7 +184,7 @@ struct Engine {
     GradDParams a{raw ? q.p : qs.p, raw ? qmap.p : 0, qown.p, down.p, dmap.p, cuq.p, cud.p, rowptr.p, list.p, g.p, dd.p,
                   bq, bd, totq, totd, group, dim, raw ? dim : ld, listbytes, mul, shift};
     const int each = (int64_t)totq * cols < 2 * (int64_t)totd ? 24 : 12;  // rows a warp: more where most were never chosen
-    const int64_t wave = 4 * gpu.sms, share = 8 * wave * each, y = blocks();
+    const int64_t wave = (int64_t)ways.residents * gpu.sms, share = 8 * wave * each, y = blocks();
     const int64_t waves = ways.waves ? ways.waves : std::max<int64_t>(1, (totd * y + share / 2) / share);
     gpu.launch("maxsim_grad_d_" + grad_type(), a, std::min(up(wave * waves, y), up(totd, 8)), y, 1, 256, 0, gpu.stream);
   }

@@ -1,0 +1,41 @@
+#!/bin/bash
+# variants.sh DIR OUT: builds variants of maxsim_sm90.cubin, one constant or line changed in each, with the compilers in
+# DIR, for "bench ways image=OUT/NAME.cubin@N" (N: CTAs of a gradient kernel on a multiprocessor, where it is not 4).
+# Prints registers and bytes of stack of the kernels that a change is meant for.
+set -euo pipefail
+tools=$(realpath "$1")
+out=$(realpath -m "$2")
+kernels=$(realpath "$(dirname "$0")/..")
+mkdir -p "$out"
+
+variant() { # name, kernels to report, file, sed script [, file, sed script ...]
+  local name=$1 report=$2 dir
+  shift 2
+  dir=$(mktemp -d)
+  cp "$kernels"/*.cu "$kernels"/*.cuh "$dir"
+  while [ $# -gt 0 ]; do
+    sed -i -E "$2" "$dir/$1"
+    if cmp -s "$dir/$1" "$kernels/$1"; then echo "$name: \"$2\" changes nothing in $1" >&2; exit 1; fi
+    shift 2
+  done
+  "$tools/cuda12/nvcc" -std=c++17 -O3 -gencode=arch=compute_90,code=sm_90 -cubin "$dir/maxsim.cu" -o "$out/$name.cubin"
+  rm -r "$dir"
+  echo "$name"
+  "$tools/cuda12/usr/bin/cuobjdump" --dump-resource-usage "$out/$name.cubin" | grep -A1 Function | grep -oE "maxsim_\w+|REG:[0-9]+|STACK:[0-9]+" |
+    paste - - - | grep -E "$report" | sed 's/^/  /'
+}
+deep() { echo "s/GRAD_DEEP = [0-9]+/GRAD_DEEP = $1/"; }
+residents() { echo "s/GRAD_CTAS = [0-9]+/GRAD_CTAS = $1/"; }
+grads='grad_[dq]_(bf16|f32)'
+
+# Terms in flight against warps on a multiprocessor.
+variant deep8_ctas3 "$grads" grad.cuh "$(deep 8)" maxsim.cu "$(residents 3)"
+variant deep6_ctas3 "$grads" grad.cuh "$(deep 6)" maxsim.cu "$(residents 3)"
+variant deep4_ctas5 "$grads" maxsim.cu "$(residents 5)"
+# Rows with more terms than this are summed by a whole CTA. Other bits.
+variant hub128 "$grads" grad.cuh 's/GRAD_HUB = [0-9]+/GRAD_HUB = 128/'
+# More rows of the split being packed at a time.
+variant pack_ctas6 pack_split maxsim.cu 's/(maxsim_pack_split, PackParams, 256,) 1/\1 6/'
+variant pack_rows2 pack_split maxsim.cu 's/(maxsim_pack_split, PackParams, 256,) 1/\1 8/' pack.cuh 's/(constexpr int ROWS =) 4/\1 2/'
+# The next launch may begin before this one has waited.
+variant early . device.cuh 's/griddepcontrol.wait;\\ngriddepcontrol.launch_dependents;/griddepcontrol.launch_dependents;\\ngriddepcontrol.wait;/'
