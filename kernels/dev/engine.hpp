@@ -42,6 +42,7 @@ inline void tensor_map(uint8_t* out, CUdeviceptr base, int64_t row_bytes, int64_
 struct Ways {
   bool packed_apart = false;  // a packing launch for each side, and a clear of `flagged`
   int waves = 0;              // of grad_d's CTAs, 0: as many as rows are worth
+  int rows = 0;               // of a warp of grad_d, waves or not, if it is not 0
   int residents = 4;          // CTAs of grad_d on a multiprocessor
   bool two_streams = false;   // grad_q beside the CSR and grad_d
 };
@@ -186,7 +187,8 @@ struct Engine {
     const int each = (int64_t)totq * cols < 2 * (int64_t)totd ? 24 : 12;  // rows a warp: more where most were never chosen
     const int64_t wave = (int64_t)ways.residents * gpu.sms, share = 8 * wave * each, y = blocks();
     const int64_t waves = ways.waves ? ways.waves : std::max<int64_t>(1, (totd * y + share / 2) / share);
-    gpu.launch("maxsim_grad_d_" + grad_type(), a, std::min(up(wave * waves, y), up(totd, 8)), y, 1, 256, 0, gpu.stream);
+    const int ctas = ways.rows ? up(totd, 8 * ways.rows) : std::min(up(wave * waves, y), up(totd, 8));
+    gpu.launch("maxsim_grad_d_" + grad_type(), a, ctas, y, 1, 256, 0, gpu.stream);
   }
   void grad_q(CUstream s) {
     GradQParams a{raw ? d.p : ds_.p, raw ? dmap.p : 0, qown.p, qmap.p, cuq.p, cud.p, arg.p, g.p, dq.p,
