@@ -81,14 +81,20 @@ __device__ __forceinline__ void count_chunk(const Winners& win, const Chunk& c, 
   __syncthreads();
 }
 
-// Turns the counts of row u into what lies before each warp's entries; returns the row's total.
+// Turns the counts of row u into what lies before each warp's entries; returns the row's total. Four counters are read
+// before one is written (a CTA has a multiple of four warps): one by one, every read would wait for the write before it.
 __device__ __forceinline__ int sum_warps(const Counters& k, int u) {
   int t = 0;
-  for (int w = 0; w < ((int)blockDim.x / 32); w++) {
+  for (int w = 0; w < ((int)blockDim.x / 32); w += 4) {
     uint16_t* h = k.of(w) + u;
-    const int c = *h;
-    *h = (uint16_t)t;
-    t += c;
+    int c[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) c[i] = h[i * k.pitch];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      h[i * k.pitch] = (uint16_t)t;
+      t += c[i];
+    }
   }
   return t;
 }

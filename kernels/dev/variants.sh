@@ -24,18 +24,22 @@ variant() { # name, kernels to report, file, sed script [, file, sed script ...]
   "$tools/cuda12/usr/bin/cuobjdump" --dump-resource-usage "$out/$name.cubin" | grep -A1 Function | grep -oE "maxsim_\w+|REG:[0-9]+|STACK:[0-9]+" |
     paste - - - | grep -E "$report" | sed 's/^/  /'
 }
-deep() { echo "s/GRAD_DEEP = [0-9]+/GRAD_DEEP = $1/"; }
-residents() { echo "s/GRAD_CTAS = [0-9]+/GRAD_CTAS = $1/"; }
-grads='grad_[dq]_(bf16|f32)'
+deep() { # of grad_d alone
+  echo "s/(bool ALIGNED, int LANES)(> struct Gather)/\1, int D = GRAD_DEEP\2/; s/ALIGNED \? GRAD_DEEP/ALIGNED ? D/
+    /struct GradD /,/struct Doc/ s/Gather<T, ALIGNED, LANES>/Gather<T, ALIGNED, LANES, $1>/; s/(const Gather<T, ALIGNED, LANES)>/\1, D>/"
+}
+residents() { echo "s/(maxsim_grad_d.*, 256,) GRAD_CTAS/\1 $1/"; }
 
-# Terms in flight against warps on a multiprocessor.
-variant deep8_ctas3 "$grads" grad.cuh "$(deep 8)" maxsim.cu "$(residents 3)"
-variant deep6_ctas3 "$grads" grad.cuh "$(deep 6)" maxsim.cu "$(residents 3)"
-variant deep4_ctas5 "$grads" maxsim.cu "$(residents 5)"
+# Terms of grad_d in flight against warps on a multiprocessor.
+variant deep8_ctas3 grad_d grad.cuh "$(deep 8)" maxsim.cu "$(residents 3)"
+variant deep6_ctas3 grad_d grad.cuh "$(deep 6)" maxsim.cu "$(residents 3)"
+variant deep4_ctas3 grad_d maxsim.cu "$(residents 3)"
 # Rows with more terms than this are summed by a whole CTA. Other bits.
-variant hub128 "$grads" grad.cuh 's/GRAD_HUB = [0-9]+/GRAD_HUB = 128/'
+variant hub128 grad_d grad.cuh 's/GRAD_HUB = [0-9]+/GRAD_HUB = 128/'
+# One counter at a time.
+variant csr_serial csr csr.cuh '/sum_warps\(const/,/^\}/ { s/w \+= 4/w += 1/; s/c\[4\]/c[1]/; s/i < 4/i < 1/ }'
 # More rows of the split being packed at a time.
 variant pack_ctas6 pack_split maxsim.cu 's/(maxsim_pack_split, PackParams, 256,) 1/\1 6/'
 variant pack_rows2 pack_split maxsim.cu 's/(maxsim_pack_split, PackParams, 256,) 1/\1 8/' pack.cuh 's/(constexpr int ROWS =) 4/\1 2/'
 # The next launch may begin before this one has waited.
-variant early . device.cuh 's/griddepcontrol.wait;\\ngriddepcontrol.launch_dependents;/griddepcontrol.launch_dependents;\\ngriddepcontrol.wait;/'
+variant early scores device.cuh 's/griddepcontrol.wait;\\ngriddepcontrol.launch_dependents;/griddepcontrol.launch_dependents;\\ngriddepcontrol.wait;/'
