@@ -12,7 +12,8 @@ import (
 //	dq[i,t,:] = Σ_k ds[i,k] · d[j, argmax[i,k,t], :]
 //	dd[j,u,:] = Σ_{(i,t) : argmax[i,k,t] = u} ds[i,k] · q[i,t,:]
 //
-// dq is on its way to the host while dd is computed, and parts of dd while later parts are.
+// dq is on its way to the host while dd is computed, and parts of dd while later parts are. The inverse of the argmax, which
+// occupies little of the GPU, is sorted while dq is computed.
 func backward[T layout.Float](t *Tape, ds, dq, dd []T) (err error) {
 	dev, p := t.device, t.problem
 	if p.empty() {
@@ -34,6 +35,11 @@ func backward[T layout.Float](t *Tape, ds, dq, dd []T) (err error) {
 		return err
 	}
 	g := gradients[T]{Tape: t, call: call}
+	if dd != nil {
+		if err := g.invert(call); err != nil {
+			return err
+		}
+	}
 	if dq != nil {
 		if err := g.queries(dq); err != nil {
 			return err
@@ -151,7 +157,7 @@ func (g *gradients[T]) documents(dd []T) error {
 			return err
 		}
 	}
-	if err := g.invert(g.call); err != nil {
+	if err := g.device.after(g.device.work, g.device.beside); err != nil {
 		return err
 	}
 	params := gradDParams{
@@ -186,7 +192,7 @@ func (g *gradients[T]) documents(dd []T) error {
 	return nil
 }
 
-// invert queues the inverse of the argmax, unless the tape has it.
+// invert queues the inverse of the argmax beside what is queued from now on, unless the tape has it.
 func (t *Tape) invert(call *scope) (err error) {
 	if t.list != 0 {
 		return nil
@@ -213,8 +219,11 @@ func (t *Tape) invert(call *scope) (err error) {
 			return err
 		}
 	}
+	if err := dev.after(dev.beside, dev.work); err != nil {
+		return err
+	}
 	for _, c := range plan.calls(p.bd) {
-		if err := launch(dev, c, &params); err != nil {
+		if err := launchIn(dev, dev.beside, c, &params); err != nil {
 			dev.drain() // before the memory goes back
 			return err
 		}

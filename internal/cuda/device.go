@@ -48,6 +48,7 @@ type Device struct {
 	closed   bool
 	in       queue  // copies to the device
 	work     queue  // kernels
+	beside   queue  // kernels that run beside those of work
 	out      queue  // copies from the device
 	point    mark   // orders one queue after another
 	ready    []mark // of results, one for each part that is copied on its own
@@ -64,7 +65,7 @@ func newDevice(drv driver) (*Device, error) {
 	d := &Device{drv: drv, properties: drv.properties(), pool: newPool(drv), host: newHostPool(drv), staging: newStager(drv),
 		ready: make([]mark, 1+mostPortions), portionBytes: defaultPortionBytes}
 	var err error
-	for _, q := range []*queue{&d.in, &d.work, &d.out} {
+	for _, q := range []*queue{&d.in, &d.work, &d.beside, &d.out} {
 		if *q, err = drv.newQueue(); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
@@ -95,7 +96,7 @@ func (d *Device) Close() error {
 			failed = errors.Join(failed, m.close())
 		}
 	}
-	for _, q := range []queue{d.in, d.work, d.out} {
+	for _, q := range []queue{d.in, d.work, d.beside, d.out} {
 		if q != nil {
 			failed = errors.Join(failed, q.close())
 		}

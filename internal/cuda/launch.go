@@ -19,12 +19,15 @@ func (c call) String() string {
 }
 
 // launch queues c with parameters p behind everything in the work queue. A grid without blocks has nothing to do.
-func launch[P any](d *Device, c call, p *P) error {
+func launch[P any](d *Device, c call, p *P) error { return launchIn(d, d.work, c, p) }
+
+// launchIn is launch for another queue.
+func launchIn[P any](d *Device, q queue, c call, p *P) error {
 	if c.grid.x == 0 || c.grid.y == 0 || c.grid.z == 0 {
 		return nil
 	}
-	err := d.trace.around(d, c.kernel, func() error {
-		return d.work.launch(c.kernel, c.grid, c.block, c.shared, unsafe.Pointer(p))
+	err := d.trace.around(d, q, c.kernel, func() error {
+		return q.launch(c.kernel, c.grid, c.block, c.shared, unsafe.Pointer(p))
 	})
 	if err != nil {
 		return fmt.Errorf("%v: %w", c, err)
@@ -58,7 +61,7 @@ func (d *Device) finish() error {
 // drain waits until nothing is queued any more, whatever comes of it: it is called when an error is known already and
 // memory is about to be given back.
 func (d *Device) drain() {
-	for _, q := range []queue{d.in, d.work, d.out} {
+	for _, q := range []queue{d.in, d.beside, d.work, d.out} {
 		_ = q.sync()
 	}
 	d.launched = d.launched[:0]

@@ -44,8 +44,8 @@ func (d *Device) Traced() []KernelTime {
 	return append([]KernelTime(nil), d.trace.times...)
 }
 
-// around queues launch between two marks; on a nil trace it is launch.
-func (t *trace) around(d *Device, kernel string, launch func() error) error {
+// around queues launch between two marks in q; on a nil trace it is launch.
+func (t *trace) around(d *Device, q queue, kernel string, launch func() error) error {
 	if t == nil {
 		return launch()
 	}
@@ -60,13 +60,13 @@ func (t *trace) around(d *Device, kernel string, launch func() error) error {
 	s := span{kernel, t.free[n-1], t.free[n-2]}
 	t.free = t.free[:n-2]
 	t.spans = append(t.spans, s)
-	if err := d.work.record(s.start); err != nil {
+	if err := q.record(s.start); err != nil {
 		return err
 	}
 	if err := launch(); err != nil {
 		return err
 	}
-	return d.work.record(s.end)
+	return q.record(s.end)
 }
 
 // collect adds up the spans of a call that is done.

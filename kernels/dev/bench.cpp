@@ -131,7 +131,7 @@ static void side_by_side(Timer& timer, const char* what, const std::vector<Way>&
 struct Variant { std::string name; size_t image; int residents; };
 static bool compare_ways(Gpu& gpu, Timer& timer, Engine& e, bool train, const std::vector<Variant>& variants) {
   std::vector<Way> ways = {
-      {"all of these undone", [&] { gpu.overlap = false; e.ways.packed_apart = true; e.ways.rows = 4; }},
+      {"all of these undone", [&] { gpu.overlap = false; e.ways.packed_apart = e.ways.in_order = true; e.ways.rows = 4; }},
       {"as it is", [] {}},
       {"not overlapped", [&] { gpu.overlap = false; }},
   };
@@ -140,8 +140,8 @@ static bool compare_ways(Gpu& gpu, Timer& timer, Engine& e, bool train, const st
     ways.push_back({"dd with 4 rows a warp", [&e] { e.ways.rows = 4; }, false});
     for (int waves : {1, 2, 3, 4, 6, 9})
       ways.push_back({"dd in " + std::to_string(waves) + " waves", [&e, waves] { e.ways.waves = waves; }, false});
-    ways.push_back({"two streams", [&] { e.ways.two_streams = true; }, false});
-    ways.push_back({"two streams, not overlapped", [&] { e.ways.two_streams = true; gpu.overlap = false; }, false});
+    ways.push_back({"one stream", [&] { e.ways.in_order = true; }, false});
+    ways.push_back({"one stream, not overlapped", [&] { e.ways.in_order = true; gpu.overlap = false; }, false});
   }
   for (const Variant& v : variants)
     ways.push_back({v.name, [&gpu, &e, v] { gpu.common = v.image; e.ways.residents = v.residents; }});
@@ -261,10 +261,9 @@ int main(int argc, char** argv) {
         printf("  forward: max only %.4f ms (with sums %.4f, %.0f TFLOP/s), argmax %.4f (with sums %.4f, %.0f TFLOP/s)\n", k0, f0, flop / f0 / 1e9, k1, f1, flop / f1 / 1e9);
         if (c.train) {
           const float tc = timer.cold([&] { e.csr(); }), td = timer.cold([&] { e.grad_d(); }), tq = timer.cold([&] { e.grad_q(gpu.stream); });
-          const float b1 = timer.cold([&] { e.backward(); }), b2 = timer.cold([&] { e.backward_two_streams(); });
-          const float s1 = timer.cold([&] { e.forward(); e.backward(); }), s2 = timer.cold([&] { e.forward(); e.backward_two_streams(); });
+          const float b1 = timer.cold([&] { e.backward(); }), s1 = timer.cold([&] { e.forward(); e.backward(); });
           const size_t extra = e.arg.bytes + std::max(e.part.bytes, e.list.bytes) + e.rowptr.bytes + e.counts.bytes + e.scores.bytes + e.qown.bytes + e.down.bytes;
-          printf("  backward: csr %.4f (segs %d), dd %.4f, dq %.4f, all %.4f (two streams %.4f); step %.4f (two streams %.4f) ms; extra memory %.1f MiB\n", tc, e.csr_segs, td, tq, b1, b2, s1, s2, extra / 1048576.0);
+          printf("  backward: csr %.4f (segs %d), dd %.4f, dq %.4f, all %.4f; step %.4f ms; extra memory %.1f MiB\n", tc, e.csr_segs, td, tq, b1, s1, extra / 1048576.0);
           if (has("csr"))
             for (int utile : {256, 512, 1024})
               for (int segs : {0, 1, 2, 4, 8, 16, 32}) {

@@ -44,7 +44,7 @@ struct Ways {
   int waves = 0;              // of grad_d's CTAs, 0: as many as rows are worth
   int rows = 0;               // of a warp of grad_d, waves or not, if it is not 0
   int residents = 4;          // CTAs of grad_d on a multiprocessor
-  bool two_streams = false;   // grad_q beside the CSR and grad_d
+  bool in_order = false;      // the CSR not beside grad_q
 };
 
 // Everything one problem needs on the device, made once; the steps are launches only.
@@ -161,18 +161,19 @@ struct Engine {
     gpu.launch(p == F64 ? "maxsim_scores_f64" : "maxsim_scores_f32", s, up((int64_t)bq * cols, 32), 1, 1, 256, 0, gpu.stream);
   }
   void forward() { pack(); product(); if (!direct) sums(); }
-  void csr() {
+  void csr() { csr(gpu.stream); }
+  void csr(CUstream s) {
     const unsigned block = maxq >= 2048 ? 1024 : 128;
     auto csr_shared = [=](int rows) { return (int)(block / 16 + 4) * (rows + rows % 2); };
     if (csr_segs == 0) {
       int bytes = csr_shared(std::max(maxtd, 1)), staged = bytes + 2 * maxq;
-      gpu.launch("maxsim_csr_fused", cp, bd, 1, 1, block, listbytes == 2 && staged <= 98304 ? staged : bytes, gpu.stream);
+      gpu.launch("maxsim_csr_fused", cp, bd, 1, 1, block, listbytes == 2 && staged <= 98304 ? staged : bytes, s);
       return;
     }
     const int tiles = up(maxtd, csr_utile);
-    gpu.launch("maxsim_csr_count", cp, bd, csr_segs, tiles, block, csr_shared(csr_utile), gpu.stream);
-    gpu.launch("maxsim_csr_scan", cp, bd, 1, 1, block, 0, gpu.stream);
-    gpu.launch("maxsim_csr_place", cp, bd, csr_segs, tiles, block, csr_shared(csr_utile), gpu.stream);
+    gpu.launch("maxsim_csr_count", cp, bd, csr_segs, tiles, block, csr_shared(csr_utile), s);
+    gpu.launch("maxsim_csr_scan", cp, bd, 1, 1, block, 0, s);
+    gpu.launch("maxsim_csr_place", cp, bd, csr_segs, tiles, block, csr_shared(csr_utile), s);
   }
   std::string grad_type() const { return p == BF16 ? "bf16" : p == F16 ? "f16" : p == F64 ? "f64" : "f32"; }
   int blocks() const { return up((int64_t)dim * size, 512); }
@@ -200,19 +201,19 @@ struct Engine {
       if (b->bytes) CK(cuMemsetD8Async(b->p, 0, b->bytes, gpu.stream));
   }
   void backward() {
-    if (ways.two_streams) return backward_two_streams();
-    csr();
-    grad_d();
-    grad_q(gpu.stream);
-  }
-  void backward_two_streams() {
+    if (ways.in_order) {
+      csr();
+      grad_d();
+      grad_q(gpu.stream);
+      return;
+    }
     CK(cuEventRecord(gpu.fork, gpu.stream));
     CK(cuStreamWaitEvent(gpu.second, gpu.fork, 0));
-    csr();
-    grad_q(gpu.second);
+    csr(gpu.second);
     CK(cuEventRecord(gpu.join, gpu.second));
-    grad_d();
+    grad_q(gpu.stream);
     CK(cuStreamWaitEvent(gpu.stream, gpu.join, 0));
+    grad_d();
   }
   std::vector<int> argmax() {
     tape = Buffer((size_t)rows_q * cols * 4, 0xff);
