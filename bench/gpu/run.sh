@@ -3,11 +3,13 @@
 # OUT/STAGE-GPU.txt: raw output below its provenance. No settings of the card are touched.
 #
 #   check      every kernel against a double reference, on fresh random and adversarial inputs
-#   sanitize   compute-sanitizer: synccheck, memcheck, racecheck on every kernel, initcheck on the engine
+#   sanitize   compute-sanitizer: synccheck, memcheck on every kernel and on the engine, initcheck on the engine, racecheck on
+#              every kernel, precision by precision
 #   tests      conformance, 250 runs, threads, memory (engine); cases, gradients, graphs (package maxsim)
 #   kernels    times of the kernels, inputs on the device, a cold L2 cache: every shape and precision
 #   engine     times from host memory to host memory
 #   example    the example on the GPU and on the CPU, the same seed, and MaxSim's share of a step
+#   warm       compiles the kernels of peers on all cores; may run beside check and sanitize, which measure nothing
 #   peers      PyTorch and the peers that can be imported, on the same shapes, and cuBLAS's ceiling
 #   all        all of these
 #
@@ -15,8 +17,8 @@
 # time limits of the stages, EXAMPLE_FLAGS are further flags of the example, TEST_FLAGS of the tests and benchmarks.
 set -euo pipefail
 
-declare -A limit=([check]=300 [sanitize]=500 [tests]=300 [kernels]=500 [engine]=300 [example]=300 [peers]=560)
-order=(check sanitize tests kernels engine example peers)
+declare -A limit=([check]=300 [sanitize]=500 [tests]=300 [kernels]=500 [engine]=300 [example]=300 [warm]=260 [peers]=560)
+order=(check sanitize tests kernels engine example warm peers)
 
 usage() {
 	echo "usage: run.sh DIR OUT STAGE…, stages: ${order[*]} all" >&2
@@ -51,7 +53,7 @@ brief() {
 check() { run kernels/dev/check; }
 
 sanitize() {
-	local tool
+	local tool precision
 	for tool in synccheck memcheck; do
 		run compute-sanitizer --tool $tool --error-exitcode 1 kernels/dev/check tiny seed=1
 	done
@@ -61,7 +63,10 @@ sanitize() {
 	# there shows in the engine. The case of 70,000 documents takes minutes under a sanitizer and shows nothing more.
 	filter=brief run env -C internal/cuda compute-sanitizer --tool initcheck --error-exitcode 1 \
 		./cuda.test -test.v -test.run 'TestConformance$/.*/(Cases|Special)' -test.skip '/./Cases/many_documents'
-	run compute-sanitizer --tool racecheck --error-exitcode 1 kernels/dev/check tiny seed=1
+	# racecheck is a hundred times slower than the others. Each precision has kernels of its own, and a verdict of its own.
+	for precision in split bf16 tf32 f64 f32 f16; do
+		run compute-sanitizer --tool racecheck --error-exitcode 1 kernels/dev/check tiny seed=1 only=$precision
+	done
 }
 
 tests() {
@@ -74,7 +79,7 @@ tests() {
 kernels() {
 	run kernels/dev/bench bf16
 	run kernels/dev/bench f16 tf32 split
-	run kernels/dev/bench F1t F1v T1L T2 bf16 f16 tf32 split sm80
+	run kernels/dev/bench F1t F1v T1L T2 R20 bf16 f16 tf32 split sm80
 }
 
 engine() {
@@ -102,6 +107,8 @@ share() {
 			printf "\nMaxSim on %s: %.3f ms of %.3f ms a step, %.1f %%\n", device, 1e3*maxsim, 1e3*step, 100*maxsim/step }' \
 		"example/run-$1/report.json"
 }
+
+warm() { run python3 -u bench/gpu/peers.py warm; }
 
 peers() { run python3 -u bench/gpu/peers.py; }
 
