@@ -2,7 +2,8 @@
 """Times the operator in PyTorch and in the packages flash-maxsim (FM) and late-interaction-kernels (LIK) on one GPU.
 
     python3 bench/gpu/peers.py warm       compiles what the rows need, on all cores; nothing is measured
-    python3 bench/gpu/peers.py            measures every family; a package that is not installed is reported and left out
+    python3 bench/gpu/peers.py 400        measures every family, in at most so many seconds; a package that is not installed
+                                          is reported and left out
     python3 bench/gpu/peers.py naive      one family: ceiling, naive, flash_maxsim, late_interaction_kernels, compile
 
 A case is F (forward) or T (forward and backward to both sides) of a shape of kernels/dev/bench; inputs are unit vectors on
@@ -72,7 +73,7 @@ ROWS = {  # family: implementation, stored type, cases; what matters most comes 
     ],
     "compile": [("compile", "fp16", "F1t T1t F1v T1v F2d"), ("compile-tf32", "fp32", "F1v T1v")],
 }
-SECONDS = {"ceiling": 40, "naive": 100, "flash_maxsim": 170, "late_interaction_kernels": 170, "compile": 60}  # in this order
+WEIGHTS = {"ceiling": 1, "naive": 2, "flash_maxsim": 4, "late_interaction_kernels": 4, "compile": 2}  # of the time that is left
 WARM_SECONDS = 240
 PACKAGES = ("flash_maxsim", "late_interaction_kernels")
 
@@ -350,13 +351,14 @@ def warm():
     return all([ended_well(p, part, end - time.monotonic()) for p, part in zip(processes, parts)])
 
 
-def everything():
+def everything(seconds):
+    """Measures the families one after the other. What one leaves of its share of the time goes to those after it."""
     versions()
-    end, good = time.monotonic() + sum(SECONDS.values()), True
-    for family, seconds in SECONDS.items():
-        if family in PACKAGES and family not in installed():
-            continue
-        good = ended_well(child(family), [family], min(seconds, end - time.monotonic())) and good
+    end, good = time.monotonic() + seconds, True
+    families = [f for f in WEIGHTS if f not in PACKAGES or f in installed()]
+    for n, family in enumerate(families):
+        share = WEIGHTS[family] / sum(WEIGHTS[f] for f in families[n:])
+        good = ended_well(child(family), [family], share * (end - time.monotonic())) and good
     return good
 
 
@@ -373,8 +375,8 @@ def versions():
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == []:
-        sys.exit(not everything())
+    if len(sys.argv) == 2 and sys.argv[1].isdigit():
+        sys.exit(not everything(int(sys.argv[1])))
     if sys.argv[1:] == ["warm"]:
         sys.exit(not warm())
     import torch

@@ -6,19 +6,20 @@
 #   sanitize   compute-sanitizer: synccheck, memcheck on every kernel and on the engine, initcheck on the engine, racecheck on
 #              every kernel, precision by precision
 #   tests      conformance, 250 runs, threads, memory (engine); cases, gradients, graphs (package maxsim)
-#   kernels    times of the kernels, inputs on the device, a cold L2 cache: every shape and precision
+#   kernels    times of the kernels, inputs on the device, a cold L2 cache: every shape and dim in bf16, the shapes of the
+#              documentation's tables in every precision and on the portable image
 #   engine     times from host memory to host memory
-#   example    the example on the GPU and on the CPU, the same seed, and MaxSim's share of a step
 #   warm       compiles the kernels of peers on all cores; may run beside check and sanitize, which measure nothing
 #   peers      PyTorch and the peers that can be imported, on the same shapes, and cuBLAS's ceiling
+#   example    the example on the GPU and on the CPU, the same seed, and MaxSim's share of a step
 #   all        all of these
 #
 # A stage that fails or runs out of time does not stop the others; the exit status is 1 then. LIMIT=SECONDS replaces the
 # time limits of the stages, EXAMPLE_FLAGS are further flags of the example, TEST_FLAGS of the tests and benchmarks.
 set -euo pipefail
 
-declare -A limit=([check]=300 [sanitize]=500 [tests]=300 [kernels]=500 [engine]=300 [example]=300 [warm]=260 [peers]=560)
-order=(check sanitize tests kernels engine example warm peers)
+declare -A limit=([check]=150 [sanitize]=350 [tests]=120 [kernels]=300 [engine]=160 [warm]=260 [peers]=420 [example]=160)
+order=(check sanitize tests kernels engine warm peers example)
 
 usage() {
 	echo "usage: run.sh DIR OUT STAGE…, stages: ${order[*]} all" >&2
@@ -78,8 +79,8 @@ tests() {
 
 kernels() {
 	run kernels/dev/bench bf16
-	run kernels/dev/bench f16 tf32 split
-	run kernels/dev/bench F1t F1v T1L T2 R20 bf16 f16 tf32 split sm80
+	run kernels/dev/bench F1t F1v F2a F2b F2c F2d T1L T2 R20 f16 tf32 split
+	run kernels/dev/bench F1t F1v T1L T2 bf16 f16 tf32 split sm80
 }
 
 engine() {
@@ -110,7 +111,7 @@ share() {
 
 warm() { run python3 -u bench/gpu/peers.py warm; }
 
-peers() { run python3 -u bench/gpu/peers.py; }
+peers() { run python3 -u bench/gpu/peers.py $((deadline - SECONDS - 10)); }
 
 # provenance STAGE prints where and with what a stage was run.
 provenance() {
