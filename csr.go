@@ -29,8 +29,7 @@ type CSR struct {
 func (c *CSR) Row(r int) []int32 { return c.ColIndices[c.RowOffsets[r]:c.RowOffsets[r+1]] }
 
 // InverseGrid returns the inverse of the argmax of the last run of a scores node, for example to draw which parts of a
-// page a query looked at. The graph must have stored the argmax: it differentiates the scores, or [Argmax] was called
-// before the machine was made.
+// page a query looked at. The graph must have stored the argmax, as [LastArgmax] asks.
 func InverseGrid(scores *gorgonia.Node) (*CSR, error) {
 	t, err := lastRun(scores)
 	if err != nil {

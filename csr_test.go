@@ -16,6 +16,9 @@ func TestInverseGridListsWhoChoseARow(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := newGradProblem(t, c)
 			g, _, _ := mustGrad(t, c.setting, inputsOf[float32](c, p, machines[0]))
+			if _, err := maxsim.Argmax(g.scores); err != nil {
+				t.Fatal(err)
+			}
 			vm := gorgonia.NewTapeMachine(g.ExprGraph)
 			defer vm.Close()
 			if err := vm.RunAll(); err != nil {

@@ -133,8 +133,8 @@ func Packed(q, cuQ, d, cuD *gorgonia.Node, cfg Config) (*gorgonia.Node, error) {
 //	Packed                int32 [rows, bd], rows as in q
 //
 // The value is the index of the token inside its document, masked tokens counted; -1 for a masked query token, an empty
-// document, or a row beyond the offsets. Read it with gorgonia.Read; a LispMachine that computes gradients accepts no
-// roots but scalars, there use [LastArgmax].
+// document, or a row beyond the offsets; the document's first valid token where a similarity is NaN. Read it with
+// gorgonia.Read; a LispMachine that computes gradients accepts no roots but scalars, there use [LastArgmax].
 func Argmax(scores *gorgonia.Node) (*gorgonia.Node, error) {
 	children, err := scoresInputs(scores)
 	if err != nil {

@@ -120,7 +120,7 @@ func (o *docRowGradsOp) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error
 	if err != nil {
 		return nil, err
 	}
-	if err := o.checkUpstream(shapes, shapes[len(shapes)-1]); err != nil {
+	if err := checkUpstream(shapes[len(shapes)-1], o.scoresShape(shapes)); err != nil {
 		return nil, err
 	}
 	return tensor.Shape{o.docRowCapacity(shapes), shapes[1][shapes[1].Dims()-1]}, nil
