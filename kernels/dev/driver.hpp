@@ -32,8 +32,12 @@ struct Gpu {
   int sms = 0, major = 0, minor = 0;
   char name[128];
   enum { COMMON, SM80, SM90A };
-  std::vector<CUmodule> modules;
-  std::vector<bool> awaits;  // the image's kernels await earlier launches themselves
+  struct Image {
+    std::string code;
+    bool awaits;  // its kernels await earlier launches themselves
+    CUmodule module = nullptr;
+  };
+  std::vector<Image> images;
   bool overlap = true;       // let them begin early
   size_t common = COMMON;    // the image that kernels without a suffix come from: bench tries others
   std::map<std::pair<size_t, std::string>, CUfunction> found;
@@ -69,14 +73,11 @@ struct Gpu {
     s << f.rdbuf();
     std::string image = s.str();
     if (image.empty()) { printf("no image %s\n", path.c_str()); exit(1); }
-    CUmodule m;
-    CK(cuModuleLoadData(&m, image.c_str()));
-    modules.push_back(m);
-    awaits.push_back(image.compare(0, 4, "\x7f" "ELF") == 0);  // all cubins are for compute capability 9.0
+    images.push_back({image, image.compare(0, 4, "\x7f" "ELF") == 0});  // all cubins are for compute capability 9.0
     // A kernel is an .entry of PTX, a section .text.NAME of a cubin.
     static const std::regex entry("\\.(entry |text\\.)(maxsim_\\w+)");
     for (std::sregex_iterator it(image.begin(), image.end(), entry), end; it != end; ++it) kernels.insert((*it)[2]);
-    return modules.size() - 1;
+    return images.size() - 1;
   }
   // The kernels that nothing has launched.
   std::vector<std::string> unused() const {
@@ -92,8 +93,9 @@ struct Gpu {
     const size_t module = image_of(kernel);
     auto it = found.find({module, kernel});
     if (it != found.end()) return it->second;
+    if (module < images.size() && !images[module].module) CK(cuModuleLoadData(&images[module].module, images[module].code.c_str()));  // PTX takes seconds
     CUfunction f;
-    if (module >= modules.size() || cuModuleGetFunction(&f, modules[module], kernel.c_str()) != CUDA_SUCCESS) {
+    if (module >= images.size() || cuModuleGetFunction(&f, images[module].module, kernel.c_str()) != CUDA_SUCCESS) {
       printf("no kernel %s\n", kernel.c_str());
       exit(1);
     }
@@ -108,7 +110,7 @@ struct Gpu {
     CUlaunchAttribute early{};
     early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     early.value.programmaticStreamSerializationAllowed = 1;
-    const CUlaunchConfig config{gx, gy, gz, block, 1, 1, (unsigned)bytes, s, &early, overlap && awaits[image_of(kernel)] ? 1u : 0u};
+    const CUlaunchConfig config{gx, gy, gz, block, 1, 1, (unsigned)bytes, s, &early, overlap && images[image_of(kernel)].awaits ? 1u : 0u};
     CUresult r = cuLaunchKernelEx(&config, f, args, nullptr);
     if (r != CUDA_SUCCESS) { printf("launch %s (%u,%u,%u)x%u %d bytes\n", kernel.c_str(), gx, gy, gz, block, bytes); CK(r); }
   }
