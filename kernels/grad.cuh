@@ -135,8 +135,9 @@ template <class T, bool ALIGNED, int LANES> struct Gather {
   }
 };
 
-// A warp owns a contiguous piece of document rows, an even share of all, and reads their terms as one stream, 32 of
-// one row at a time and as many ahead. No row's sum depends on the pieces.
+// Warp w of W owns the document rows w, w+W, w+2W ..., and reads their terms as one stream, 32 of one row at a time and as
+// many ahead. Rows of one document have about as many terms each, more the shorter it is, so neighbours go to different
+// warps. No row's sum depends on who owns it.
 template <class T, bool ALIGNED, int LANES> struct GradD {
   using G = Gather<T, ALIGNED, LANES>;
   using A = typename G::A;
@@ -160,32 +161,32 @@ template <class T, bool ALIGNED, int LANES> struct GradD {
     }
   };
 
-  // Document rows [first, last) of the given warps of this CTA: every warp of the grid owns as many as every other, or one
-  // more. Computed anew where it is needed: registers are scarce.
-  __device__ __forceinline__ static void rows_of(const GradDParams& p, int warp, int count, int& first, int& last) {
+  // The first row of this CTA's first warp, and W.
+  __device__ __forceinline__ static void share(int& first, int& warps) {
     unsigned cta, ctas;
     place_in_grid(cta, ctas);
-    const unsigned warps = ctas * GRAD_WARPS, each = (unsigned)p.totd / warps, more = (unsigned)p.totd % warps;
-    const unsigned from = cta * GRAD_WARPS + warp, to = from + count;
-    first = (int)(from * each + min(from, more));
-    last = (int)(to * each + min(to, more));
+    first = (int)(cta * GRAD_WARPS);
+    warps = (int)(ctas * GRAD_WARPS);
   }
   __device__ static void run(const GradDParams& p) {
     const G g(p.q, p.ldq, p.dim);
-    int r0, end;
-    rows_of(p, threadIdx.x >> 5, 1, r0, end);
+    int r0, warps;
+    share(r0, warps);
+    r0 += threadIdx.x >> 5;
     bool hub = false;
 #pragma unroll 1
-    for (; r0 < end; r0 += 32) {
-      int j = -1, e = 0;  // lane l: document and list end of row r0+l
-      if (r0 + g.lane < end) {
-        j = __ldg(at<const int>(p.downer) + r0 + g.lane);
-        e = __ldg(at<const int>(p.rowptr) + r0 + g.lane + j + 1);
+    for (; r0 < p.totd; r0 = (int)min(r0 + 32 * (int64_t)warps, p.totd)) {
+      int j = -1, b = 0, e = 0;  // lane l: document and list of row r0 + l*warps
+      const int64_t mine = r0 + g.lane * (int64_t)warps;
+      const bool in = mine < p.totd;
+      if (in) {
+        j = __ldg(at<const int>(p.downer) + mine);
+        b = __ldg(at<const int>(p.rowptr) + mine + j);
+        e = __ldg(at<const int>(p.rowptr) + mine + j + 1);
       }
-      const int rows = min(32, end - r0);
-      int s = 0, stop = __shfl_sync(~0u, e, 0);              // the row whose terms are read next
+      const int rows = __popc(__ballot_sync(~0u, in));
+      int s = 0, n = __shfl_sync(~0u, b, 0), stop = __shfl_sync(~0u, e, 0);  // the row whose terms are read next, and which
       Doc d(p, __shfl_sync(~0u, j, 0));
-      int n = __ldg(at<const int>(p.rowptr) + r0 + d.j);  // and the next of them
       Term<A> next;
       if (n + g.lane < stop) next = d.term(p, n + g.lane);
       bool big = stop - n > GRAD_HUB;
@@ -198,13 +199,9 @@ template <class T, bool ALIGNED, int LANES> struct GradD {
         hub |= big;
         if (!last) n += 32;
         else if (++s < rows) {
-          n = stop;
+          n = __shfl_sync(~0u, b, s);
           stop = __shfl_sync(~0u, e, s);
-          const int doc = __shfl_sync(~0u, j, s);
-          if (doc != d.j) {
-            d = Doc(p, doc);
-            n = 0;
-          }
+          d = Doc(p, __shfl_sync(~0u, j, s));
           big = stop - n > GRAD_HUB;
         }
         next = Term<A>();
@@ -213,7 +210,7 @@ template <class T, bool ALIGNED, int LANES> struct GradD {
         g.add_terms(now, count, acc);
         if (!last) continue;
         g.add_sides(acc);
-        g.store(p.dd, row_of(p.dmap, r0 + row), p.dim, acc);
+        g.store(p.dd, row_of(p.dmap, r0 + row * warps), p.dim, acc);
 #pragma unroll
         for (int i = 0; i < G::E; i++) acc[i] = 0;
       }
@@ -223,11 +220,12 @@ template <class T, bool ALIGNED, int LANES> struct GradD {
   // The hubs among this CTA's rows, each by the whole CTA.
   __device__ __forceinline__ static void hubs(const GradDParams& p, const G& g) {
     __shared__ A partial[GRAD_WARPS][LANES * G::E];
-    int first, last;
-    rows_of(p, 0, GRAD_WARPS, first, last);
+    int first, warps;
+    share(first, warps);
     const int warp = threadIdx.x >> 5;
 #pragma unroll 1
-    for (int r = first; r < last; r++) {
+    for (int64_t row = first; row < p.totd; row += row % GRAD_WARPS < GRAD_WARPS - 1 ? 1 : warps - GRAD_WARPS + 1) {
+      const int r = (int)row;
       const int j = __ldg(at<const int>(p.downer) + r), b = __ldg(at<const int>(p.rowptr) + r + j), e = __ldg(at<const int>(p.rowptr) + r + j + 1);
       if (e - b <= GRAD_HUB) continue;
       const int each = (e - b + GRAD_WARPS - 1) / GRAD_WARPS, from = min(b + warp * each, e), to = min(from + each, e);
