@@ -64,6 +64,7 @@ template <class S> struct Ring {
 
 // The fetching thread.
 template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params& P, const Ring<S>& ring, Shares<S::TILE>& shares) {
+  const uint64_t again = read_policy(false), documents = read_policy(P.f.maxq <= S::TILE);  // one tile: documents are read once
   int st = 0, ph = 0, qph = 0;
   Run run;
   while (shares.next(P.f, run)) {
@@ -72,7 +73,7 @@ template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params
       qph ^= 1;
       barrier_expect(ring.qfull, ring.depth * S::QBYTES);
       for (int c = 0; c < ring.depth * S::CHUNKS; c++)
-        for (int g = 0; g < S::GROUPS; g++) copy_box(ring.q + (c * S::GROUPS + g) * 8192, P.qtile, ring.qfull, 64 * c, run.x0 + 64 * g);
+        for (int g = 0; g < S::GROUPS; g++) copy_box(ring.q + (c * S::GROUPS + g) * 8192, P.qtile, ring.qfull, 64 * c, run.x0 + 64 * g, again);
     }
     for (int c = run.c0; c < run.c1; c += S::COLUMNS)
       for (int k = 0; k < ring.depth; k++) {
@@ -82,9 +83,9 @@ template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params
 #pragma unroll
         for (int b = 0; b < S::CHUNKS; b++) {
           const int x = 64 * (k * S::CHUNKS + b);
-          copy_box(to + b * S::COLUMNS * 128, P.dtile, bar, x, c);
+          copy_box(to + b * S::COLUMNS * 128, P.dtile, bar, x, c, documents);
           if constexpr (S::QUERY == STREAM)
-            for (int g = 0; g < S::GROUPS; g++) copy_box(to + S::DBYTES + (b * S::GROUPS + g) * 8192, P.qtile, bar, x, run.x0 + 64 * g);
+            for (int g = 0; g < S::GROUPS; g++) copy_box(to + S::DBYTES + (b * S::GROUPS + g) * 8192, P.qtile, bar, x, run.x0 + 64 * g, again);
         }
         if (++st == ring.stages) { st = 0; ph ^= 1; }
       }
