@@ -204,10 +204,13 @@ template <int TILE> struct Shares {
     const int* cud = at<const int>(p.cud);
     const int tiles = ((int)p.maxq + TILE - 1) / TILE;
     const int64_t all = (int64_t)tiles * p.totd, a = all * blockIdx.x / gridDim.x, b = all * (blockIdx.x + 1) / gridDim.x;
-    tile = last_tile = tiles;
-    ja = last_j = 0;
-    if (a < all) { tile = (int)(a / p.totd); ja = lower_bound(cud, (int)p.bd, (int)(a - tile * p.totd), lane); }
-    if (b < all) { last_tile = (int)(b / p.totd); last_j = lower_bound(cud, (int)p.bd, (int)(b - last_tile * p.totd), lane); }
+    tile = (int)(a / p.totd);
+    last_tile = (int)(b / p.totd);
+    const int columns[2] = {(int)(a - tile * p.totd), (int)(b - last_tile * p.totd)};
+    int documents[2];
+    lower_bounds(documents, cud, (int)p.bd, (int)p.totd, columns, lane);
+    ja = documents[0];
+    last_j = documents[1];
   }
   // The next run with rows and columns, or false.
   __device__ __forceinline__ bool next(const ForwardParams& p, Run& r) {
