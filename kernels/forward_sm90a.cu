@@ -214,7 +214,11 @@ __device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S
 template <class S, bool ARG> __device__ __forceinline__ void forward(const ForwardSm90Params& P) {
   extern __shared__ __align__(1024) uint8_t raw[];
   const Ring<S> ring(P.f, raw);
-  if (threadIdx.x == 0) ring.init();
+  if (threadIdx.x == 0) {
+    touch_map(P.dtile);
+    if constexpr (S::QUERY != REGISTERS) touch_map(P.qtile);
+    ring.init();
+  }
   __syncthreads();
   Shares<S::TILE> shares(P.f, threadIdx.x & 31);
   const int wg = __shfl_sync(~0u, threadIdx.x >> 7, 0);  // uniform, and the compiler knows it

@@ -26,6 +26,8 @@ __device__ __forceinline__ uint64_t read_policy(bool once) {
   asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(normal));
   return once ? first : normal;
 }
+// Brings a tensor map near, so that the first box does not wait for it.
+__device__ __forceinline__ void touch_map(const void* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 // One box of a tensor map into shared memory; x: first half-word of the row, y: first row. Outside is zero.
 __device__ __forceinline__ void copy_box(uint32_t to, const void* map, uint32_t bar, int x, int y, uint64_t policy) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
