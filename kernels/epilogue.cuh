@@ -43,18 +43,20 @@ template <bool ARG> __device__ __forceinline__ void settle(Winner& w, float m, f
   }
 }
 
-// 32 columns from tile column 32*c; MASK: only where (column + off) < width.
-template <bool ARG, bool MASK, int N>
-__device__ __forceinline__ void see32(const float (&acc)[N], int c, Running& s, Winner& w0, Winner& w1, unsigned width, int off, float one) {
+// 32 columns of F fragments from tile column 32*c; MASK: only where (column + off) < width. w: of rows g, g+8 of each.
+template <bool ARG, bool MASK, int F, int N>
+__device__ __forceinline__ void see32(const float (&acc)[F][N], int c, Running (&s)[F], Winner (&w)[2 * F], unsigned width, int off, float one) {
 #pragma unroll
-  for (int i = 4 * c; i < 4 * c + 4; i++) {
-    float v[4] = {acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]};
-    if (MASK)
+  for (int i = 4 * c; i < 4 * c + 4; i++)
 #pragma unroll
-      for (int k = 0; k < 4; k++) v[k] = (unsigned)(8 * i + k % 2 + off) < width ? v[k] : -INFINITY;
-    see<ARG>(v[0], v[1], s.m0, w0, 8 * i, one);
-    see<ARG>(v[2], v[3], s.m1, w1, 8 * i, one);
-  }
+    for (int f = 0; f < F; f++) {
+      float v[4] = {acc[f][4 * i], acc[f][4 * i + 1], acc[f][4 * i + 2], acc[f][4 * i + 3]};
+      if (MASK)
+#pragma unroll
+        for (int k = 0; k < 4; k++) v[k] = (unsigned)(8 * i + k % 2 + off) < width ? v[k] : -INFINITY;
+      see<ARG>(v[0], v[1], s[f].m0, w[2 * f], 8 * i, one);
+      see<ARG>(v[2], v[3], s[f].m1, w[2 * f + 1], 8 * i, one);
+    }
 }
 
 // The run of documents [ja,jb) that a CTA walks through with one tile of query rows, and where its results go.
@@ -94,52 +96,70 @@ struct SlabBoard {
 };
 struct NoBoard {};
 
-// A warp's 16 rows of a run, from row x on.
-struct WarpRows {
-  int64_t winner;    // of (the first of them, document 0)
-  bool in;           // the row this lane ends up with after the quad's reduction is in the run
+// A warp's F x 16 rows of a run, from row x on. The quad's reduction leaves each lane with one of them: row g of a
+// fragment in even lanes, row g+8 in odd ones; of the first fragment in lanes 0 and 1 of the quad, of the second in 2 and 3.
+template <int F> struct WarpRows {
+  static_assert(F == 1 || F == 2, "a quad ends with four rows at most");
+  int64_t winner;    // of (the first row, document 0)
+  bool in;           // this lane's row is in the run
   float scale;       // of a product with that row; 0: a padding row
   __device__ __forceinline__ WarpRows(const ForwardParams& p, const Run& run, int x, int lane) : winner(run.winner + x) {
-    const int mine = x + (lane & 1) * 8 + (lane >> 2);
+    const int mine = x + row(lane);
     in = mine < run.x1;
     const bool valid = in && (p.qmap == 0 || __ldg(at<const int>(p.qmap) + mine) >= 0);
     scale = !valid ? 0.f : p.qscale ? __ldg(at<const float>(p.qscale) + mine) : 1.f;
   }
+  static __device__ __forceinline__ int row(int lane) { return (F == 2 ? (lane & 2) * 8 : 0) + (lane & 1) * 8 + (lane >> 2); }
+  // The slab of four rows to which this lane's row belongs; one lane of every slab writes its sum.
+  static __device__ __forceinline__ int slab(int lane) { return row(lane) >> 2; }
+  static __device__ __forceinline__ bool writes(int lane) { return (lane & (F == 2 ? 12 : 14)) == 0; }
 };
+
+// A lane's share of a row: the largest value and its column.
+struct Share {
+  float m, i;
+  // ties: lowest index
+  template <bool ARG> __device__ __forceinline__ void merge(float other, float column) {
+    if constexpr (ARG) {
+      if (other > m || (other == m && column < i)) i = column;
+    }
+    m = max_nan(m, other);
+  }
+};
+// A step of the quad's reduction: a lane keeps one of two rows and gives the other to the lane that differs in `bit`.
+template <bool ARG> __device__ __forceinline__ Share exchange(const Share& low, const Share& high, bool keep_high, int bit) {
+  Share mine = {keep_high ? high.m : low.m, keep_high ? high.i : low.i};
+  const float m = __shfl_xor_sync(~0u, keep_high ? low.m : high.m, bit);
+  mine.merge<ARG>(m, ARG ? __shfl_xor_sync(~0u, keep_high ? low.i : high.i, bit) : 0.f);
+  return mine;
+}
 
 // End of document j: reduces the four lanes of each row (ties: lowest index; NaN and all -infinity: token 0), stores the
 // argmax, and sums rows in fours, ((t0+t1)+(t2+t3)), an order fixed by the token's place in its query.
-template <bool ARG, class Board>
-__device__ __forceinline__ void finish(Running& s, const ForwardParams& p, const Run& run, const WarpRows& rows, Board& board, int j, int lane) {
-  const bool odd = lane & 1;  // even lanes go on with row g, odd lanes with row g+8
+template <bool ARG, int F, class Board>
+__device__ __forceinline__ void finish(Running (&s)[F], const ForwardParams& p, const Run& run, const WarpRows<F>& rows, Board& board, int j, int lane) {
   const int64_t at0 = rows.winner + (int64_t)j * run.stride;
-  float m = odd ? s.m1 : s.m0, o = __shfl_xor_sync(~0u, odd ? s.m0 : s.m1, 1);
-  if constexpr (ARG) {
-    const float q2 = 2 * (lane & 3);
-    float i = (odd ? s.i1 : s.i0) + q2, io = __shfl_xor_sync(~0u, (odd ? s.i0 : s.i1) + q2, 1);
-    if (o > m || (o == m && io < i)) i = io;
-    m = max_nan(m, o);
-    o = __shfl_xor_sync(~0u, m, 2);
-    io = __shfl_xor_sync(~0u, i, 2);
-    if (o > m || (o == m && io < i)) i = io;
-    m = max_nan(m, o);
-    if (m != m) i = 0;
-    if (rows.in && (lane & 3) < 2) store_index(p.argmax, at0 + odd * 8 + (lane >> 2), p.argbytes == 4, (unsigned)i);
-  } else {
-    m = max_nan(m, o);
-    m = max_nan(m, __shfl_xor_sync(~0u, m, 2));
+  const float q2 = 2 * (lane & 3);
+  Share mine[F];
+#pragma unroll
+  for (int f = 0; f < F; f++) {
+    mine[f] = exchange<ARG>(Share{s[f].m0, s[f].i0 + q2}, Share{s[f].m1, s[f].i1 + q2}, lane & 1, 1);
+    s[f] = Running();
   }
+  if constexpr (F == 2) mine[0] = exchange<ARG>(mine[0], mine[1], lane & 2, 2);
+  else mine[0].template merge<ARG>(__shfl_xor_sync(~0u, mine[0].m, 2), ARG ? __shfl_xor_sync(~0u, mine[0].i, 2) : 0.f);
+  const float m = mine[0].m;
+  if constexpr (ARG)
+    if (rows.in && (F == 2 || (lane & 3) < 2)) store_index(p.argmax, at0 + rows.row(lane), p.argbytes == 4, m != m ? 0u : (unsigned)mine[0].i);
   float sum = rows.scale != 0 ? m * rows.scale : 0.f;  // a padding row's m may be NaN
   sum += __shfl_xor_sync(~0u, sum, 4);
   sum += __shfl_xor_sync(~0u, sum, 8);
-  const int slab = odd * 2 + (lane >> 4);
-  s = Running();
   if constexpr (std::is_same<Board, SlabBoard>::value)
     if (p.scores) {
-      board.post(sum, (lane & 14) == 0, threadIdx.x / 32 % 4 * 4 + slab, at<float>(p.scores) + j);
+      board.post(sum, rows.writes(lane), threadIdx.x / 32 % 4 * 4 + rows.slab(lane), at<float>(p.scores) + j);
       return;
     }
-  if (rows.in && (lane & 14) == 0) at<float>(p.part)[(at0 >> 2) + slab] = sum;
+  if (rows.in && rows.writes(lane)) at<float>(p.part)[(at0 >> 2) + rows.slab(lane)] = sum;
 }
 
 // The document under the stream: columns [start,end); next: the end of the one after.
@@ -164,25 +184,31 @@ struct Walk {
 };
 
 // One tile of 2N columns from column tb on: only a group of 32 with a document end in it is masked, once per document.
-template <bool ARG, class Board, int N>
-__device__ __forceinline__ void epilogue(const float (&acc)[N], Running& s, Walk& w, const ForwardParams& p, const Run& run, const WarpRows& rows,
-                                         Board& board, int tb, int lane, float one) {
-  Winner w0, w1;
+template <bool ARG, class Board, int F, int N>
+__device__ __forceinline__ void epilogue(const float (&acc)[F][N], Running (&s)[F], Walk& w, const ForwardParams& p, const Run& run,
+                                         const WarpRows<F>& rows, Board& board, int tb, int lane, float one) {
+  Winner wins[2 * F];
+  auto settle_all = [&] {
+#pragma unroll
+    for (int f = 0; f < F; f++) {
+      settle<ARG>(wins[2 * f], s[f].m0, s[f].i0, tb - w.start);
+      settle<ARG>(wins[2 * f + 1], s[f].m1, s[f].i1, tb - w.start);
+    }
+  };
   constexpr int CHUNKS = N / 16;
   if (w.end > tb + 2 * N) {
 #pragma unroll
-    for (int c = 0; c < CHUNKS; c++) see32<ARG, false>(acc, c, s, w0, w1, 0, 0, one);
+    for (int c = 0; c < CHUNKS; c++) see32<ARG, false>(acc, c, s, wins, 0, 0, one);
   } else {
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
       const int c1 = tb + 32 * c + 32;
       int lo = c1 - 32;
-      if (w.end > c1) { see32<ARG, false>(acc, c, s, w0, w1, 0, 0, one); continue; }
+      if (w.end > c1) { see32<ARG, false>(acc, c, s, wins, 0, 0, one); continue; }
       for (;;) {
-        see32<ARG, true>(acc, c, s, w0, w1, min(w.end, c1) - lo, 2 * (lane & 3) + tb - lo, one);
+        see32<ARG, true>(acc, c, s, wins, min(w.end, c1) - lo, 2 * (lane & 3) + tb - lo, one);
         if (w.end > c1) break;
-        settle<ARG>(w0, s.m0, s.i0, tb - w.start);
-        settle<ARG>(w1, s.m1, s.i1, tb - w.start);
+        settle_all();
         finish<ARG>(s, p, run, rows, board, w.j, lane);
         w.advance(p, run);
         if (w.j >= run.jb) return;
@@ -191,8 +217,7 @@ __device__ __forceinline__ void epilogue(const float (&acc)[N], Running& s, Walk
       }
     }
   }
-  settle<ARG>(w0, s.m0, s.i0, tb - w.start);
-  settle<ARG>(w1, s.m1, s.i1, tb - w.start);
+  settle_all();
 }
 
 // A CTA's share of the work: the flat range of (tile of query rows, column) positions is cut into equal shares at

@@ -41,7 +41,7 @@ template <class Op, int KSTEPS, bool ARG> __device__ __forceinline__ void forwar
           a[i][k][e] = row < run.x1 && at0 < qpitch ? __ldg((const uint32_t*)(at<const char>(p.q) + (size_t)row * qpitch + at0)) : 0;
         }
     }
-    const WarpRows rows[2] = {{p, run, run.x0 + warp * 32, lane}, {p, run, run.x0 + warp * 32 + 16, lane}};
+    const WarpRows<2> rows(p, run, run.x0 + warp * 32, lane);
     const int tiles = (run.c1 - run.c0 + COLUMNS - 1) / COLUMNS;
     auto load = [&](int t) {
 #pragma unroll
@@ -52,7 +52,7 @@ template <class Op, int KSTEPS, bool ARG> __device__ __forceinline__ void forwar
       }
       copy_commit();
     };
-    Walk walk(p, run), walk1 = walk;
+    Walk walk(p, run);
     Running s[2];
     __syncthreads();
     for (int t = 0; t < STAGES - 1; t++) load(t);
@@ -75,9 +75,7 @@ template <class Op, int KSTEPS, bool ARG> __device__ __forceinline__ void forwar
           }
         }
       }
-      walk1 = walk;
-      epilogue<ARG>(acc[0], s[0], walk1, p, run, rows[0], board, run.c0 + t * COLUMNS, lane, one);
-      epilogue<ARG>(acc[1], s[1], walk, p, run, rows[1], board, run.c0 + t * COLUMNS, lane, one);
+      epilogue<ARG>(acc, s, walk, p, run, rows, board, run.c0 + t * COLUMNS, lane, one);
     }
     copy_wait<0>();
   }
@@ -98,7 +96,7 @@ template <class Op, bool ARG> __device__ __forceinline__ void forward_stream(con
   Shares<TILE> shares(p, lane);
   Run run;
   while (shares.next(p, run)) {
-    const WarpRows rows(p, run, run.x0 + warp * 16, lane);
+    const WarpRows<1> rows(p, run, run.x0 + warp * 16, lane);
     const int tiles = (run.c1 - run.c0 + COLUMNS - 1) / COLUMNS, steps = tiles * chunks;
     int lt = 0, lc = 0;  // tile and chunk of the next load
     auto load = [&](int n) {
@@ -119,12 +117,12 @@ template <class Op, bool ARG> __device__ __forceinline__ void forward_stream(con
       if (++lc == chunks) { lc = 0; lt++; }
     };
     Walk walk(p, run);
-    Running s;
+    Running s[1];
     __syncthreads();
     for (int n = 0; n < STAGES - 1; n++) load(n);
     int n = 0;
     for (int t = 0; t < tiles; t++) {
-      float acc[32] = {}, low[Op::SPLIT ? 32 : 1] = {};
+      float acc[1][32] = {}, low[Op::SPLIT ? 32 : 1] = {};
       for (int c = 0; c < chunks; c++, n++) {
         copy_wait<STAGES - 2>();
         __syncthreads();
@@ -145,14 +143,14 @@ template <class Op, bool ARG> __device__ __forceinline__ void forward_stream(con
               for (int h = 0; h < 2; h++) {
                 mma<F16>(low + m * 8 + h * 4, a[k + 2], b[k][2 * h], b[k][2 * h + 1]);
                 mma<F16>(low + m * 8 + h * 4, a[k], b[k + 2][2 * h], b[k + 2][2 * h + 1]);
-                mma<F16>(acc + m * 8 + h * 4, a[k], b[k][2 * h], b[k][2 * h + 1]);
+                mma<F16>(acc[0] + m * 8 + h * 4, a[k], b[k][2 * h], b[k][2 * h + 1]);
               }
             }
           } else {
 #pragma unroll
             for (int k = 0; k < 4; k++)
 #pragma unroll
-              for (int h = 0; h < 2; h++) mma<Op>(acc + m * 8 + h * 4, a[k], b[k][2 * h], b[k][2 * h + 1]);
+              for (int h = 0; h < 2; h++) mma<Op>(acc[0] + m * 8 + h * 4, a[k], b[k][2 * h], b[k][2 * h + 1]);
           }
         }
       }
@@ -164,8 +162,8 @@ template <class Op, bool ARG> __device__ __forceinline__ void forward_stream(con
 #pragma unroll
           for (int h = 0; h < 2; h++) {
             const float f = __ldg(scale + min(tb + 8 * i + 2 * (lane & 3) + h, run.c1 - 1));
-            acc[4 * i + h] = fmaf(low[4 * i + h], 0x1p-11f, acc[4 * i + h]) * f;
-            acc[4 * i + 2 + h] = fmaf(low[4 * i + 2 + h], 0x1p-11f, acc[4 * i + 2 + h]) * f;
+            acc[0][4 * i + h] = fmaf(low[4 * i + h], 0x1p-11f, acc[0][4 * i + h]) * f;
+            acc[0][4 * i + 2 + h] = fmaf(low[4 * i + 2 + h], 0x1p-11f, acc[0][4 * i + 2 + h]) * f;
           }
       }
       epilogue<ARG>(acc, s, walk, p, run, rows, board, tb, lane, one);

@@ -172,39 +172,39 @@ __device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S
   typename std::conditional<S::GROUPS == 1, SlabBoard, NoBoard>::type board;
   if constexpr (S::GROUPS == 1) board.board = ring.full + S::BOARD;
   int st = 0, ph = 0, qph = 0;
-  float acc[64], low[S::LOW] = {};
+  float acc[1][64], low[S::LOW] = {};
   uint32_t rowsq[S::QUERY == REGISTERS ? 16 : 1][4];
   Run run;
   while (shares.next(p, run)) {
-    const WarpRows rows(p, run, run.x0 + group * 64 + (tid >> 5) * 16, lane);
+    const WarpRows<1> rows(p, run, run.x0 + group * 64 + (tid >> 5) * 16, lane);
     Walk walk(p, run);
-    Running s;
+    Running s[1];
     if constexpr (S::QUERY == SHARED) { barrier_wait(ring.qfull, qph); qph ^= 1; }
     if constexpr (S::QUERY == REGISTERS) load_rows(rowsq, p, run, run.x0 + group * 64 + (tid >> 5) * 16, lane);
     for (int c = run.c0; c < run.c1; c += S::COLUMNS) {
       uint32_t stage = ring.stage0 + st * S::STAGE, used = ring.empty + 8 * st;
       barrier_wait(ring.full + 8 * st, ph);
       if (++st == ring.stages) { st = 0; ph ^= 1; }
-      pin(acc);
+      pin(acc[0]);
       pin(low);
-      if constexpr (S::QUERY == REGISTERS) multiply(acc, low, rowsq, stage);
-      else multiply<S, false>(acc, low, (S::QUERY == STREAM ? stage + S::DBYTES : ring.q) + group * 8192, stage);
+      if constexpr (S::QUERY == REGISTERS) multiply(acc[0], low, rowsq, stage);
+      else multiply<S, false>(acc[0], low, (S::QUERY == STREAM ? stage + S::DBYTES : ring.q) + group * 8192, stage);
       if constexpr (S::Op::SPLIT) touch_scales(p, c, run.c1 - 1, tid);
       if constexpr (S::DEEP)
         for (int k = 1; k < ring.depth; k++) {
           stage = ring.stage0 + st * S::STAGE;
           barrier_wait(ring.full + 8 * st, ph);
-          multiply<S, true>(acc, low, (S::QUERY == STREAM ? stage + S::DBYTES : ring.q + k * S::QBYTES) + group * 8192, stage);
+          multiply<S, true>(acc[0], low, (S::QUERY == STREAM ? stage + S::DBYTES : ring.q + k * S::QBYTES) + group * 8192, stage);
           warpgroup_wait<1>();
           if (tid == 0) barrier_arrive(used);
           used = ring.empty + 8 * st;
           if (++st == ring.stages) { st = 0; ph ^= 1; }
         }
       warpgroup_wait<0>();
-      pin(acc);
+      pin(acc[0]);
       pin(low);
       if (tid == 0) barrier_arrive(used);
-      if constexpr (S::Op::SPLIT) combine(acc, low, p, c, run.c1 - 1, lane);
+      if constexpr (S::Op::SPLIT) combine(acc[0], low, p, c, run.c1 - 1, lane);
       epilogue<ARG>(acc, s, walk, p, run, rows, board, c, lane, one);
     }
     if constexpr (S::QUERY == SHARED) if (tid == 0) barrier_arrive(ring.qempty);
