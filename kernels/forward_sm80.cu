@@ -1,23 +1,26 @@
 // Tensor core forward for every GPU from sm_80 on: mma.sync, ldmatrix, cp.async. Two shapes of one idea (flat stream of
 // document columns, query rows by tiles, running max in registers):
 //
-//   k4, k6, k8  rows of at most 128, 192, 256 bytes: 8 warps of 32 query rows keep their rows in registers, documents
-//               come through shared memory, 64 columns a tile; only they are read again and again.
+//   k4, k6, k8  rows of at most 128, 192, 256 bytes: 4 warps of 32 query rows keep their rows in registers, documents
+//               come through shared memory, 64 columns a tile; only they are read again and again. Two CTAs share a
+//               multiprocessor, so that one multiplies while the other, which no barrier ties to it, looks for maxima.
 //   stream      longer rows, and the split: 8 warps of 16 query rows; both sides come through shared memory 128 bytes
 //               of every row at a time.
 //
-// Both fit the 99 KB of shared memory of sm_86 and sm_89. The products of a pair are added in the order of k, whichever
+// Both fit the 100 KB of shared memory of sm_86 and sm_89. The products of a pair are added in the order of k, whichever
 // of the two serves it.
 #include <cmath>
 #include <type_traits>
 #include "epilogue.cuh"
 #include "mma.cuh"
 
-constexpr int COLUMNS = 64, STAGES = 4, THREADS = 256;
+constexpr int COLUMNS = 64;
 
 // ---------------------------------------------------------------- query rows in registers
+constexpr int RESIDENT_THREADS = 128, RESIDENT_STAGES = 3;
+
 template <class Op, int KSTEPS, bool ARG> __device__ __forceinline__ void forward_resident(const ForwardParams& p) {
-  constexpr int TILE = 256, PIECES = 2 * KSTEPS, HALF = COLUMNS * 128, STAGE = HALF * (KSTEPS > 4 ? 2 : 1);
+  constexpr int TILE = 128, STAGES = RESIDENT_STAGES, THREADS = RESIDENT_THREADS, PIECES = 2 * KSTEPS, HALF = COLUMNS * 128, STAGE = HALF * (KSTEPS > 4 ? 2 : 1);
   extern __shared__ __align__(128) uint8_t raw[];
   const uint32_t sm = shared_address(raw);
   const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, pitch = (int)p.ldd * Op::BYTES, qpitch = (int)p.ldq * Op::BYTES;
@@ -82,8 +85,10 @@ template <class Op, int KSTEPS, bool ARG> __device__ __forceinline__ void forwar
 }
 
 // ---------------------------------------------------------------- both sides through shared memory
+constexpr int STREAM_THREADS = 256, STREAM_STAGES = 4;
+
 template <class Op, bool ARG> __device__ __forceinline__ void forward_stream(const ForwardParams& p) {
-  constexpr int TILE = 128, STAGE = (TILE + COLUMNS) * 128;
+  constexpr int TILE = 128, STAGES = STREAM_STAGES, THREADS = STREAM_THREADS, STAGE = (TILE + COLUMNS) * 128;
   extern __shared__ __align__(128) uint8_t raw[];
   const uint32_t sm = shared_address(raw);
   const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, pitch = (int)p.ldd * Op::BYTES, qpitch = (int)p.ldq * Op::BYTES;
@@ -173,15 +178,15 @@ template <class Op, bool ARG> __device__ __forceinline__ void forward_stream(con
 }
 
 #define RESIDENT(type, Op)                                                                       \
-  KERNEL(maxsim_forward_##type##_k4_max_sm80, ForwardParams, THREADS, 1, forward_resident<Op, 4, false>) \
-  KERNEL(maxsim_forward_##type##_k4_arg_sm80, ForwardParams, THREADS, 1, forward_resident<Op, 4, true>)  \
-  KERNEL(maxsim_forward_##type##_k6_max_sm80, ForwardParams, THREADS, 1, forward_resident<Op, 6, false>) \
-  KERNEL(maxsim_forward_##type##_k6_arg_sm80, ForwardParams, THREADS, 1, forward_resident<Op, 6, true>)  \
-  KERNEL(maxsim_forward_##type##_k8_max_sm80, ForwardParams, THREADS, 1, forward_resident<Op, 8, false>) \
-  KERNEL(maxsim_forward_##type##_k8_arg_sm80, ForwardParams, THREADS, 1, forward_resident<Op, 8, true>)
+  KERNEL(maxsim_forward_##type##_k4_max_sm80, ForwardParams, RESIDENT_THREADS, 2, forward_resident<Op, 4, false>) \
+  KERNEL(maxsim_forward_##type##_k4_arg_sm80, ForwardParams, RESIDENT_THREADS, 2, forward_resident<Op, 4, true>)  \
+  KERNEL(maxsim_forward_##type##_k6_max_sm80, ForwardParams, RESIDENT_THREADS, 2, forward_resident<Op, 6, false>) \
+  KERNEL(maxsim_forward_##type##_k6_arg_sm80, ForwardParams, RESIDENT_THREADS, 2, forward_resident<Op, 6, true>)  \
+  KERNEL(maxsim_forward_##type##_k8_max_sm80, ForwardParams, RESIDENT_THREADS, 2, forward_resident<Op, 8, false>) \
+  KERNEL(maxsim_forward_##type##_k8_arg_sm80, ForwardParams, RESIDENT_THREADS, 2, forward_resident<Op, 8, true>)
 #define STREAM(type, Op)                                                                           \
-  KERNEL(maxsim_forward_##type##_stream_max_sm80, ForwardParams, THREADS, 1, forward_stream<Op, false>) \
-  KERNEL(maxsim_forward_##type##_stream_arg_sm80, ForwardParams, THREADS, 1, forward_stream<Op, true>)
+  KERNEL(maxsim_forward_##type##_stream_max_sm80, ForwardParams, STREAM_THREADS, 1, forward_stream<Op, false>) \
+  KERNEL(maxsim_forward_##type##_stream_arg_sm80, ForwardParams, STREAM_THREADS, 1, forward_stream<Op, true>)
 
 RESIDENT(bf16, Bf16)
 RESIDENT(f16, F16)
