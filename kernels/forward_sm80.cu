@@ -20,13 +20,19 @@ constexpr int COLUMNS = 64;
 constexpr int RESIDENT_THREADS = 128, RESIDENT_STAGES = 3;
 
 template <class Op, int KSTEPS, bool ARG> __device__ __forceinline__ void forward_resident(const ForwardParams& p) {
-  constexpr int TILE = 128, STAGES = RESIDENT_STAGES, THREADS = RESIDENT_THREADS, PIECES = 2 * KSTEPS, HALF = COLUMNS * 128, STAGE = HALF * (KSTEPS > 4 ? 2 : 1);
+  constexpr int TILE = 128, STAGES = RESIDENT_STAGES, THREADS = RESIDENT_THREADS, HALF = COLUMNS * 128, STAGE = HALF * (KSTEPS > 4 ? 2 : 1);
+  constexpr int PIECES = KSTEPS > 4 ? 16 : 8, ROWS = THREADS / PIECES;  // of 16 bytes; rows that the CTA copies at once
   extern __shared__ __align__(128) uint8_t raw[];
   const uint32_t sm = shared_address(raw);
   const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, pitch = (int)p.ldd * Op::BYTES, qpitch = (int)p.ldq * Op::BYTES;
   const float one = __int_as_float(0x3f800000 + (int)(p.dim >> 62));  // 1, but the compiler cannot know
   // ldmatrix: lane supplies row n of one of four matrices: columns 0-7 | 8-15 of 16, bytes 0-15 | 16-31 of a k-step
   const int ln = (lane & 7) + ((lane >> 4) << 3), lk = (lane >> 3) & 1;
+
+  // copies: this thread's piece of rows r0, r0 + ROWS ...
+  static_assert(ROWS % 8 == 0, "the swizzle is the same in all of them");
+  const int ch = tid % PIECES, r0 = tid / PIECES;
+  const uint32_t to = (ch >> 3) * HALF + swizzled(r0, ch & 7);
 
   NoBoard board;
   Shares<TILE> shares(p, lane);
@@ -46,31 +52,35 @@ template <class Op, int KSTEPS, bool ARG> __device__ __forceinline__ void forwar
     }
     const WarpRows<2> rows(p, run, run.x0 + warp * 32, lane);
     const int tiles = (run.c1 - run.c0 + COLUMNS - 1) / COLUMNS;
-    auto load = [&](int t) {
+    const char* from = at<const char>(p.d) + (size_t)(run.c0 + r0) * pitch + ch * 16;
+    int left = ch * 16 < pitch ? run.c1 - run.c0 - r0 : 0;  // what this thread may read: nothing behind a row's end
+    uint32_t into = sm;
+    auto load = [&] {  // the next tile
+      if (ch < 2 * KSTEPS)
 #pragma unroll
-      for (int n = 0; n < COLUMNS * PIECES / THREADS; n++) {
-        const int i = tid + n * THREADS, r = i / PIECES, ch = i % PIECES, c = run.c0 + t * COLUMNS + r;
-        const bool in = t < tiles && c < run.c1 && ch * 16 < pitch;
-        copy16(sm + (t % STAGES) * STAGE + (ch >> 3) * HALF + swizzled(r, ch & 7), in ? at<const char>(p.d) + (size_t)c * pitch + ch * 16 : at<const char>(p.d), in);
-      }
+        for (int n = 0; n < COLUMNS / ROWS; n++) copy16(into + to + n * ROWS * 128, from + n * ROWS * pitch, left > n * ROWS);
       copy_commit();
+      from += (ptrdiff_t)COLUMNS * pitch;
+      left -= COLUMNS;
+      into = into == sm + (STAGES - 1) * STAGE ? sm : into + STAGE;
     };
     Walk walk(p, run);
     Running s[2];
     __syncthreads();
-    for (int t = 0; t < STAGES - 1; t++) load(t);
-    for (int t = 0; t < tiles; t++) {
+    for (int t = 0; t < STAGES - 1; t++) load();
+    uint32_t tile = sm;
+    for (int t = 0; t < tiles; t++, tile = tile == sm + (STAGES - 1) * STAGE ? sm : tile + STAGE) {
       copy_wait<STAGES - 2>();
       __syncthreads();
-      load(t + STAGES - 1);
-      const uint32_t tile = sm + (t % STAGES) * STAGE;
+      load();
+      const uint32_t first = tile + swizzled(ln, lk);  // of columns 0 to 15, k-step 0; the others differ by constants
       float acc[2][32] = {};
 #pragma unroll
       for (int k = 0; k < KSTEPS; k++) {
 #pragma unroll
         for (int n = 0; n < 4; n++) {
           uint32_t b[4];
-          ldmatrix4(b, tile + (k / 4) * HALF + swizzled(n * 16 + ln, (k % 4) * 2 + lk));
+          ldmatrix4(b, (first ^ (k % 4) * 32) + (k / 4) * HALF + n * 16 * 128);
 #pragma unroll
           for (int i = 0; i < 2; i++) {
             mma<Op>(&acc[i][n * 8], a[i][k], b[0], b[1]);
