@@ -32,7 +32,7 @@ func (c *CSR) Row(r int) []int32 { return c.ColIndices[c.RowOffsets[r]:c.RowOffs
 // page a query looked at. The graph must have stored the argmax: it differentiates the scores, or [Argmax] was called
 // before the machine was made.
 func InverseGrid(scores *gorgonia.Node) (*CSR, error) {
-	_, t, err := lastRun(scores)
+	t, err := lastRun(scores)
 	if err != nil {
 		return nil, err
 	}

@@ -27,20 +27,41 @@ func TestDeviceNames(t *testing.T) {
 	}
 }
 
-// TestTheCPUAsADevice: a nil Device answers every method.
+// TestTheCPUAsADevice: a nil Device and one that was not opened answer every method, and run nodes.
 func TestTheCPUAsADevice(t *testing.T) {
-	var cpu *maxsim.Device
-	if cpu.String() != "cpu" || cpu.Name() != "cpu" || cpu.Describe() != "cpu" || cpu.Close() != nil {
-		t.Error("the CPU has another name, or does not close")
+	for _, cpu := range []*maxsim.Device{nil, new(maxsim.Device)} {
+		if cpu.String() != "cpu" || cpu.Name() != "cpu" || cpu.Describe() != "cpu" || cpu.Close() != nil {
+			t.Error("the CPU has another name, or does not close")
+		}
+		if m, err := cpu.Memory(); m != (maxsim.MemoryReport{}) || err != nil {
+			t.Errorf("memory %v, %v", m, err)
+		}
+		if err := cpu.SetMemoryLimit(1); !errors.Is(err, maxsim.ErrConfig) {
+			t.Errorf("memory limit: %v", err)
+		}
+		if _, err := cpu.KeepDocs(tensor.New(tensor.WithShape(1, 1, 1), tensor.Of(tensor.Float32)), nil, maxsim.Float32); !errors.Is(err, maxsim.ErrConfig) {
+			t.Errorf("resident documents: %v", err)
+		}
+		g := gorgonia.NewGraph()
+		x := gorgonia.NodeFromAny(g, dense([]float32{2, 3}, 1, 1, 2), gorgonia.WithName("x"))
+		if _, err := maxsim.InBatch(x, x, maxsim.Config{Device: cpu, Precision: maxsim.TF32}); !errors.Is(err, maxsim.ErrConfig) {
+			t.Errorf("precision: %v", err)
+		}
+		scores, err := maxsim.InBatch(x, x, maxsim.Config{Device: cpu})
+		if err != nil {
+			t.Fatal(err)
+		}
+		vm := gorgonia.NewTapeMachine(g)
+		if err := vm.RunAll(); err != nil {
+			t.Fatal(err)
+		}
+		if got := elements[float32](scores.Value()); got[0] != 13 {
+			t.Errorf("score %v, expected 13", got)
+		}
+		vm.Close()
 	}
-	if m, err := cpu.Memory(); m != (maxsim.MemoryReport{}) || err != nil {
-		t.Errorf("memory %v, %v", m, err)
-	}
-	if err := cpu.SetMemoryLimit(1); !errors.Is(err, maxsim.ErrConfig) {
-		t.Errorf("memory limit: %v", err)
-	}
-	if _, err := cpu.KeepDocs(tensor.New(tensor.WithShape(1, 1, 1), tensor.Of(tensor.Float32)), nil, maxsim.Float32); !errors.Is(err, maxsim.ErrConfig) {
-		t.Errorf("resident documents: %v", err)
+	for _, none := range []*maxsim.ResidentDocs{nil, new(maxsim.ResidentDocs)} {
+		none.Release()
 	}
 }
 

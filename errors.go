@@ -19,7 +19,7 @@ var (
 	ErrOffsets = errors.New("maxsim: malformed cu_seqlens")
 	// ErrConfig: a Config whose fields contradict each other or the device.
 	ErrConfig = errors.New("maxsim: bad config")
-	// ErrNode: a node that is missing, of another graph, or not the result of this package's constructors.
+	// ErrNode: a node that is missing, of another graph, or not of the kind that the call is for.
 	ErrNode = errors.New("maxsim: bad node")
 	// ErrDevice: the device is not there, was closed, ran out of memory or failed.
 	ErrDevice = errors.New("maxsim: device error")

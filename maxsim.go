@@ -2,6 +2,7 @@ package maxsim
 
 import (
 	"fmt"
+	"math"
 
 	"gorgonia.org/gorgonia"
 )
@@ -69,7 +70,8 @@ type Config struct {
 //
 // Ties go to the lowest u, which alone receives the gradient. A query or document without a valid token scores 0 and
 // receives no gradient. A NaN in a similarity of valid tokens makes that score NaN and no other. Masked tokens have no
-// effect whatever they hold. Nothing is normalised: these are raw dot products.
+// effect whatever they hold. Nothing is normalised: these are raw dot products. The gradients are not differentiable
+// again: a second derivative is an error of gorgonia.Grad.
 //
 // Scores, argmax and gradients are the same bits from run to run and for any GOMAXPROCS; the score of a pair does not
 // depend on the rest of its batch or on padding.
@@ -98,8 +100,8 @@ func Paired(q, d *gorgonia.Node, cfg Config) (*gorgonia.Node, error) {
 //	d       [bq·n, td, dim]   row i·n+k is candidate k of query i
 //	scores  [bq, n]
 func Candidates(q, d *gorgonia.Node, n int, cfg Config) (*gorgonia.Node, error) {
-	if n < 1 {
-		return nil, fmt.Errorf("%w: candidates per query must be at least 1, got %d", ErrShape, n)
+	if n < 1 || n > math.MaxInt32 {
+		return nil, fmt.Errorf("%w: candidates per query must be at least 1 and at most %d, got %d", ErrShape, math.MaxInt32, n)
 	}
 	return build(spec{form: candidates, group: n}, cfg, q, d)
 }

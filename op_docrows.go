@@ -28,8 +28,8 @@ func DocGradRows(scores, upstream *gorgonia.Node) (rows, grads *gorgonia.Node, e
 	if err != nil {
 		return nil, nil, err
 	}
-	if upstream == nil {
-		return nil, nil, fmt.Errorf("%w: upstream gradient is nil", ErrNode)
+	if err := checkUpstreamNode(upstream, scores); err != nil {
+		return nil, nil, err
 	}
 	tape, err := recordArgmax(inputs)
 	if err != nil {
@@ -105,7 +105,7 @@ func (o *docRowsOp) String() string        { return o.spec.String() + ".docrows"
 
 // docRowGradsOp is the gradient of the chosen document rows: (q, d, …, tape, upstream) → [n, dim].
 type docRowGradsOp struct {
-	undifferentiable
+	onceDifferentiable
 	spec
 }
 

@@ -21,7 +21,7 @@ import (
 // with j the document in column k of query i. Every term has its place in a fixed order, so the bits do not depend on
 // the number of threads. Upstream gradients are float32 or float64 like the tokens.
 type gradOp struct {
-	undifferentiable
+	onceDifferentiable
 	spec
 	side int // 0: dq, 1: dd
 }
@@ -39,14 +39,6 @@ func (o *gradOp) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 		return nil, err
 	}
 	return shapes[o.side].Clone(), nil
-}
-
-// checkUpstream checks the shape of the upstream gradient.
-func (s spec) checkUpstream(inputs []tensor.Shape, upstream tensor.Shape) error {
-	if want := s.scoresShape(inputs); !slices.Equal(upstream, want) {
-		return fmt.Errorf("%w: upstream gradient %v, scores are %v", ErrShape, upstream, want)
-	}
-	return nil
 }
 
 func (o *gradOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {

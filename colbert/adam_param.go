@@ -34,6 +34,9 @@ func (a *Adam) parameters(model []gorgonia.ValueGrad) ([]parameter, error) {
 	m, v := a.state.M, a.state.V
 	params := make([]parameter, len(model))
 	for i, vg := range model {
+		if vg == nil {
+			return nil, fmt.Errorf("%w: Adam: parameter %d is nil", ErrValue, i)
+		}
 		w, ok := vg.Value().(*tensor.Dense)
 		if !ok {
 			return nil, fmt.Errorf("%w: Adam: parameter %s is a %T, want a *tensor.Dense", ErrValue, paramName(i, vg), vg.Value())

@@ -35,9 +35,6 @@ func KLDistill(scores, teacher *gorgonia.Node, cfg KLDistillConfig) (*gorgonia.N
 	if err := floatNode("KLDistill", "scores", scores); err != nil {
 		return nil, err
 	}
-	if teacher == nil {
-		return nil, fmt.Errorf("%w: KLDistill: teacher is nil", ErrValue)
-	}
 	if cfg.Temperature == 0 {
 		cfg.Temperature = 1
 	}

@@ -22,7 +22,7 @@ constexpr int RESIDENT_THREADS = 128, RESIDENT_STAGES = 3;
 template <class Op, int KSTEPS, bool ARG> __device__ __forceinline__ void forward_resident(const ForwardParams& p) {
   constexpr int TILE = 128, STAGES = RESIDENT_STAGES, THREADS = RESIDENT_THREADS, HALF = COLUMNS * 128, STAGE = HALF * (KSTEPS > 4 ? 2 : 1);
   constexpr int PIECES = KSTEPS > 4 ? 16 : 8, ROWS = THREADS / PIECES;  // of 16 bytes; rows that the CTA copies at once
-  extern __shared__ __align__(128) uint8_t raw[];
+  DYNAMIC_SHARED(128, raw);
   const uint32_t sm = shared_address(raw);
   const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, pitch = (int)p.ldd * Op::BYTES, qpitch = (int)p.ldq * Op::BYTES;
   const float one = __int_as_float(0x3f800000 + (int)(p.dim >> 62));  // 1, but the compiler cannot know
@@ -99,7 +99,7 @@ constexpr int STREAM_THREADS = 256, STREAM_STAGES = 4;
 
 template <class Op, bool ARG> __device__ __forceinline__ void forward_stream(const ForwardParams& p) {
   constexpr int TILE = 128, STAGES = STREAM_STAGES, THREADS = STREAM_THREADS, STAGE = (TILE + COLUMNS) * 128;
-  extern __shared__ __align__(128) uint8_t raw[];
+  DYNAMIC_SHARED(128, raw);
   const uint32_t sm = shared_address(raw);
   const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, pitch = (int)p.ldd * Op::BYTES, qpitch = (int)p.ldq * Op::BYTES;
   const float one = __int_as_float(0x3f800000 + (int)(p.dim >> 62));

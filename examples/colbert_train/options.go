@@ -78,7 +78,7 @@ func parseWith(defaults train.Config, args []string, help io.Writer) (*options, 
 	fs := flag.NewFlagSet("colbert_train", flag.ContinueOnError)
 	addSettings(fs, &o.Config)
 	fs.StringVar(&o.out, "out", "run", "`folder` of report.json, train.jsonl, loss.png, model/ and the checkpoint")
-	fs.BoolVar(&o.resume, "resume", false, "continue the run in -out from its checkpoint, on the same curve")
+	fs.BoolVar(&o.resume, "resume", false, "continue the run in -out from its checkpoint, on the same curve; -data or -go-src as before")
 	fs.StringVar(&o.device, "device", "", "`device` that MaxSim runs on: cpu, cuda or cuda:N (built with -tags maxsim_cuda); none: the environment variable "+maxsim.DeviceVariable+", else cpu")
 	fs.StringVar(&o.goSrc, "go-src", "", "make the task from the Go source in this `folder`")
 	fs.StringVar(&o.data, "data", "", "read the task from this `path`: a BEIR folder, a file of triples or a folder of them")

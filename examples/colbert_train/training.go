@@ -32,7 +32,7 @@ func trainAndReport(ctx context.Context, o *options, device *maxsim.Device, stdo
 	}
 	outcome, err := trainWithProgress(ctx, course, stderr, bar)
 	if errors.Is(err, train.ErrInterrupted) {
-		return fmt.Errorf("%w; -resume -out %s continues", err, o.out)
+		return fmt.Errorf("%w; -resume -out %s%s continues", err, o.out, o.taskFlag())
 	}
 	if err != nil {
 		return err

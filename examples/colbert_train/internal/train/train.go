@@ -69,7 +69,11 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, err
 	}
-	m, err := model.New(o.Model, vocab.Learn(vocabularyTexts(o.Set), o.MinTexts), o.Seed)
+	vocabulary := vocab.Learn(vocabularyTexts(o.Set), o.MinTexts)
+	if vocabulary.Empty() {
+		return nil, fmt.Errorf("train: min texts is %d, but no token is in so many texts", o.MinTexts)
+	}
+	m, err := model.New(o.Model, vocabulary, o.Seed)
 	if err != nil {
 		return nil, err
 	}
