@@ -137,8 +137,12 @@ template <class Op, bool ARG> __device__ __forceinline__ void forward_stream(con
     for (int n = 0; n < STAGES - 1; n++) load(n);
     int n = 0;
     for (int t = 0; t < tiles; t++) {
-      float acc[1][32] = {}, low[Op::SPLIT ? 32 : 1] = {};
+      float acc[1][32] = {}, low[Op::SPLIT ? 32 : 1] = {}, sum[Op::SPLIT ? 32 : 1] = {};
       for (int c = 0; c < chunks; c++, n++) {
+        if constexpr (Op::SPLIT)
+          if (c % Op::CHAIN == 0)
+#pragma unroll
+            for (int i = 0; i < 32; i++) { sum[i] += acc[0][i]; acc[0][i] = 0; }
         copy_wait<STAGES - 2>();
         __syncthreads();
         load(n + STAGES - 1);
@@ -177,8 +181,8 @@ template <class Op, bool ARG> __device__ __forceinline__ void forward_stream(con
 #pragma unroll
           for (int h = 0; h < 2; h++) {
             const float f = __ldg(scale + min(tb + 8 * i + 2 * (lane & 3) + h, run.c1 - 1));
-            acc[0][4 * i + h] = fmaf(low[4 * i + h], 0x1p-11f, acc[0][4 * i + h]) * f;
-            acc[0][4 * i + 2 + h] = fmaf(low[4 * i + 2 + h], 0x1p-11f, acc[0][4 * i + 2 + h]) * f;
+#pragma unroll
+            for (int e = 4 * i + h; e < 4 * i + 4; e += 2) acc[0][e] = fmaf(low[e], 0x1p-11f, acc[0][e] + sum[e]) * f;
           }
       }
       epilogue<ARG>(acc, s, walk, p, run, rows, board, tb, lane, one);

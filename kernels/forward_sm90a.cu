@@ -29,6 +29,7 @@ template <class Op_, int KSTEPS_, int GROUPS_, bool DEEP_, Query QUERY_> struct 
   static constexpr bool DEEP = DEEP_;  // several stages a tile
   static constexpr Query QUERY = QUERY_;
   static constexpr int LOW = Op::SPLIT ? 64 : 1;          // accumulators of the small products
+  static constexpr int SUM = Op::SPLIT && DEEP ? 64 : 1;  // sums of finished accumulators of the large ones
   static constexpr int CHUNKS = (KSTEPS + 3) / 4, DBYTES = CHUNKS * COLUMNS * 128, QBYTES = QUERY == REGISTERS ? 0 : CHUNKS * TILE * 128;
   static constexpr int STAGE = DBYTES + (QUERY == STREAM ? QBYTES : 0);
   static constexpr int THREADS = 128 * (GROUPS + 1), CTAS = GROUPS == 1 ? 2 : 1, MAX_STAGES = 12;
@@ -138,6 +139,12 @@ __device__ __forceinline__ void multiply(float (&acc)[64], float (&low)[64], con
   warpgroup_commit();
 }
 
+// to += from; from = 0.
+__device__ __forceinline__ void move(float (&to)[64], float (&from)[64]) {
+#pragma unroll
+  for (int i = 0; i < 64; i++) { to[i] += from[i]; from[i] = 0; }
+}
+
 // Brings the scales of a tile's document rows near while the products run.
 __device__ __forceinline__ void touch_scales(const ForwardParams& p, int c, int last, int tid) {
   touch(at<const float>(p.dscale) + min(c + tid, last));
@@ -169,7 +176,7 @@ __device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S
   typename std::conditional<S::GROUPS == 1, SlabBoard, NoBoard>::type board;
   if constexpr (S::GROUPS == 1) board.board = ring.full + S::BOARD;
   int st = 0, ph = 0, qph = 0;
-  float acc[1][64], low[S::LOW] = {};
+  float acc[1][64], low[S::LOW] = {}, sum[S::SUM] = {};
   uint32_t rowsq[S::QUERY == REGISTERS ? 16 : 1][4];
   Run run;
   while (shares.next(p, run)) {
@@ -191,6 +198,13 @@ __device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S
         for (int k = 1; k < ring.depth; k++) {
           stage = ring.stage0 + st * S::STAGE;
           barrier_wait(ring.full + 8 * st, ph);
+          if constexpr (S::Op::SPLIT)
+            if (k % S::Op::CHAIN == 0) {
+              warpgroup_wait<0>();
+              pin(acc[0]);
+              pin(low);
+              move(sum, acc[0]);
+            }
           multiply<S, true>(acc[0], low, (S::QUERY == STREAM ? stage + S::DBYTES : ring.q + k * S::QBYTES) + group * 8192, stage);
           warpgroup_wait<1>();
           if (tid == 0) barrier_arrive(used);
@@ -201,6 +215,7 @@ __device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S
       pin(acc[0]);
       pin(low);
       if (tid == 0) barrier_arrive(used);
+      if constexpr (S::SUM > 1) move(acc[0], sum);
       if constexpr (S::Op::SPLIT) combine(acc[0], low, p, c, run.c1 - 1, lane);
       epilogue<ARG>(acc, s, walk, p, run, rows, board, c, lane, one);
     }
