@@ -65,7 +65,6 @@ template <class S> struct Ring {
 // The fetching thread.
 template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params& P, const Ring<S>& ring, Shares<S::TILE>& shares) {
   const uint64_t again = read_policy(false), documents = read_policy(P.f.maxq <= S::TILE);  // one tile: documents are read once
-  const int pitch = (int)P.f.ldd * S::Op::BYTES;
   int st = 0, ph = 0, qph = 0;
   Run run;
   while (shares.next(P.f, run)) {
@@ -76,11 +75,7 @@ template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params
       for (int c = 0; c < ring.depth * S::CHUNKS; c++)
         for (int g = 0; g < S::GROUPS; g++) copy_box(ring.q + (c * S::GROUPS + g) * 8192, P.qtile, ring.qfull, 64 * c, run.x0 + 64 * g, again);
     }
-    for (int c = run.c0; c < run.c1; c += S::COLUMNS) {
-      if constexpr (S::GROUPS == 1) {  // the ring is on its way; behind it, to the L2 and in the order of memory, the next two tiles
-        const int ahead = c + 2 * S::COLUMNS, rows = min(run.c1 - ahead, S::COLUMNS);
-        if (rows > 0) prefetch_rows(at<const char>(P.f.d) + (size_t)ahead * pitch, rows * pitch, documents);
-      }
+    for (int c = run.c0; c < run.c1; c += S::COLUMNS)
       for (int k = 0; k < ring.depth; k++) {
         const uint32_t to = ring.stage0 + st * S::STAGE, bar = ring.full + 8 * st;
         barrier_wait(ring.empty + 8 * st, ph ^ 1);
@@ -94,7 +89,6 @@ template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params
         }
         if (++st == ring.stages) { st = 0; ph ^= 1; }
       }
-    }
   }
 }
 

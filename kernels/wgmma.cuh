@@ -35,10 +35,6 @@ __device__ __forceinline__ uint64_t read_policy(bool once) {
   asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(normal));
   return once ? first : normal;
 }
-// Brings rows that lie together into the L2; bytes: a multiple of 16.
-__device__ __forceinline__ void prefetch_rows(const void* from, int bytes, uint64_t policy) {
-  asm volatile("cp.async.bulk.prefetch.L2.global.L2::cache_hint [%0], %1, %2;" ::"l"(from), "r"(bytes), "l"(policy) : "memory");
-}
 // Brings a tensor map near, so that the first box does not wait for it.
 __device__ __forceinline__ void touch_map(const void* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 // One box of a tensor map into shared memory; x: first half-word of the row, y: first row. Outside is zero.
