@@ -106,55 +106,61 @@ template <class Op, bool ARG> __device__ __forceinline__ void forward_stream(con
   const int ln = (lane & 7) + ((lane >> 4) << 3), lk = (lane >> 3) & 1;  // document columns, as above
   const int la = lane & 15, lka = lane >> 4;                             // query rows 0-15, bytes 0-15 | 16-31
   const int chunks = (pitch + 127) / 128;
+  // copies: this thread's piece of rows r0, r0 + ROWS ... of both sides
+  constexpr int ROWS = THREADS / 8;
+  static_assert(ROWS % 8 == 0, "the swizzle is the same in all of them");
+  const int ch = tid & 7, r0 = tid >> 3;
+  const uint32_t to = swizzled(r0, ch);
 
   NoBoard board;
   Shares<TILE> shares(p, lane);
   Run run;
   while (shares.next(p, run)) {
     const WarpRows<1> rows(p, run, run.x0 + warp * 16, lane);
-    const int tiles = (run.c1 - run.c0 + COLUMNS - 1) / COLUMNS, steps = tiles * chunks;
-    int lt = 0, lc = 0;  // tile and chunk of the next load
-    auto load = [&](int n) {
-      const uint32_t to = sm + (n % STAGES) * STAGE;
+    const int tiles = (run.c1 - run.c0 + COLUMNS - 1) / COLUMNS, qleft = run.x1 - run.x0 - r0;
+    const char* qfrom = at<const char>(p.q) + (size_t)(run.x0 + r0) * qpitch + ch * 16;
+    const char* from = at<const char>(p.d) + (size_t)(run.c0 + r0) * pitch + ch * 16;
+    int left = run.c1 - run.c0 - r0, chunk = 0;
+    uint32_t into = sm;
+    auto load = [&] {  // the next chunk
+      const int at0 = chunk * 128;
+      const bool in = at0 + ch * 16 < pitch && left + r0 > 0;
 #pragma unroll
-      for (int i = tid; i < TILE * 8; i += THREADS) {
-        const int r = i >> 3, ch = i & 7, x = run.x0 + r, at0 = lc * 128 + ch * 16;
-        const bool in = n < steps && x < run.x1 && at0 < qpitch;
-        copy16(to + swizzled(r, ch), in ? at<const char>(p.q) + (size_t)x * qpitch + at0 : at<const char>(p.q), in);
-      }
+      for (int n = 0; n < TILE / ROWS; n++) copy16(into + to + n * ROWS * 128, qfrom + at0 + n * ROWS * qpitch, in && qleft > n * ROWS);
 #pragma unroll
-      for (int i = tid; i < COLUMNS * 8; i += THREADS) {
-        const int r = i >> 3, ch = i & 7, c = run.c0 + lt * COLUMNS + r, at0 = lc * 128 + ch * 16;
-        const bool in = n < steps && c < run.c1 && at0 < pitch;
-        copy16(to + TILE * 128 + swizzled(r, ch), in ? at<const char>(p.d) + (size_t)c * pitch + at0 : at<const char>(p.d), in);
-      }
+      for (int n = 0; n < COLUMNS / ROWS; n++) copy16(into + to + (TILE + n * ROWS) * 128, from + at0 + n * ROWS * pitch, in && left > n * ROWS);
       copy_commit();
-      if (++lc == chunks) { lc = 0; lt++; }
+      if (++chunk == chunks) {
+        chunk = 0;
+        from += (ptrdiff_t)COLUMNS * pitch;
+        left -= COLUMNS;
+      }
+      into = into == sm + (STAGES - 1) * STAGE ? sm : into + STAGE;
     };
     Walk walk(p, run);
     Running s[1];
     __syncthreads();
-    for (int n = 0; n < STAGES - 1; n++) load(n);
-    int n = 0;
+    for (int n = 0; n < STAGES - 1; n++) load();
+    uint32_t stage = sm;
     for (int t = 0; t < tiles; t++) {
       float acc[1][32] = {}, low[Op::SPLIT ? 32 : 1] = {}, sum[Op::SPLIT ? 32 : 1] = {};
-      for (int c = 0; c < chunks; c++, n++) {
+      for (int c = 0; c < chunks; c++, stage = stage == sm + (STAGES - 1) * STAGE ? sm : stage + STAGE) {
         if constexpr (Op::SPLIT)
           if (c % Op::CHAIN == 0)
 #pragma unroll
             for (int i = 0; i < 32; i++) { sum[i] += acc[0][i]; acc[0][i] = 0; }
         copy_wait<STAGES - 2>();
         __syncthreads();
-        load(n + STAGES - 1);
-        const uint32_t qs = sm + (n % STAGES) * STAGE, ds = qs + TILE * 128;
+        load();
+        const uint32_t qs = stage + swizzled(warp * 16 + la, lka), ds = stage + TILE * 128 + swizzled(ln, lk);  // of k-step 0
         uint32_t a[4][4];
 #pragma unroll
-        for (int k = 0; k < 4; k++) ldmatrix4(a[k], qs + swizzled(warp * 16 + la, 2 * k + lka));
+        for (int k = 0; k < 4; k++) ldmatrix4(a[k], qs ^ k * 32);
 #pragma unroll
         for (int m = 0; m < 4; m++) {  // 16 columns
           uint32_t b[4][4];
 #pragma unroll
-          for (int k = 0; k < 4; k++) ldmatrix4(b[k], ds + swizzled(m * 16 + ln, 2 * k + lk));
+          for (int k = 0; k < 4; k++) ldmatrix4(b[k], (ds ^ k * 32) + m * 16 * 128);
           if constexpr (Op::SPLIT) {
 #pragma unroll
             for (int k = 0; k < 2; k++) {  // low x high, high x low, high x high
