@@ -74,26 +74,27 @@ struct Run {
   int stride;
 };
 
-// Where a warpgroup whose 64 rows are one whole query adds its slabs to a score, in the order of scores.cuh. Two boards
-// of 16 slabs in shared memory, used in turn so that one barrier a document is enough. Only where a CTA has one such
-// warpgroup: with four, waiting for each other at every document's end costs more than the launch it saves.
-struct SlabBoard {
-  uint32_t board;  // shared address, a multiple of 128; bit 6 says whose turn it is
+// Where the warpgroups (one or two) whose rows are one whole query add their slabs to a score, in the order of scores.cuh.
+// Two boards of 16 slabs a warpgroup in shared memory, used in turn so that one barrier a document is enough. Not for four
+// warpgroups: waiting for each other at every document's end would cost more than the launch it saves.
+template <int WARPGROUPS> struct SlabBoard {
+  static constexpr uint32_t SLABS = 16 * WARPGROUPS, BYTES = 2 * 4 * SLABS;
+  uint32_t board;  // shared address of the one whose turn it is; both together are a multiple of BYTES
 
-  __device__ __forceinline__ float slab(int n) const { return load_shared(board + 4 * n); }
-  // Every thread of the warpgroup calls it; writer: this lane holds the sum of slab `mine`.
+  // Every consuming thread calls it (threads from 128 on); writer: this lane holds the sum of slab `mine` of its warp.
   __device__ __forceinline__ void post(float sum, bool writer, int mine, float* score) {
-    if (writer) store_shared(board + 4 * mine, sum);
-    sync_warpgroup();
-    if (threadIdx.x % 128 < 32) {
+    const int tid = threadIdx.x - 128;
+    if (writer) store_shared(board + 4 * (tid / 32 * 4 + mine), sum);
+    sync_threads<128 * WARPGROUPS>();
+    if (tid < 32) {
       float s = 0;
-      s += slab(threadIdx.x & 7);
-      s += slab((threadIdx.x & 7) + 8);
+#pragma unroll
+      for (int n = 0; n < SLABS; n += 8) s += load_shared(board + 4 * (n + (tid & 7)));
 #pragma unroll
       for (int o = 1; o < 8; o <<= 1) s += __shfl_xor_sync(~0u, s, o);
-      if (threadIdx.x % 128 == 0) *score = s;
+      if (tid == 0) *score = s;
     }
-    board ^= 64;
+    board ^= BYTES / 2;
   }
 };
 struct NoBoard {};
@@ -156,9 +157,9 @@ __device__ __forceinline__ void finish(Running (&s)[F], const ForwardParams& p, 
   float sum = rows.scale != 0 ? m * rows.scale : 0.f;  // a padding row's m may be NaN
   sum += __shfl_xor_sync(~0u, sum, 4);
   sum += __shfl_xor_sync(~0u, sum, 8);
-  if constexpr (std::is_same<Board, SlabBoard>::value)
+  if constexpr (!std::is_same<Board, NoBoard>::value)
     if (p.scores) {
-      board.post(sum, rows.writes(lane), threadIdx.x / 32 % 4 * 4 + rows.slab(lane), at<float>(p.scores) + j);
+      board.post(sum, rows.writes(lane), rows.slab(lane), at<float>(p.scores) + j);
       return;
     }
   if (rows.in && rows.writes(lane)) at<float>(p.part)[(at0 >> 2) + rows.slab(lane)] = sum;

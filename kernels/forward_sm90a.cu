@@ -34,7 +34,9 @@ template <class Op_, int KSTEPS_, int GROUPS_, bool DEEP_, Query QUERY_> struct 
   static constexpr int STAGE = DBYTES + (QUERY == STREAM ? QBYTES : 0);
   static constexpr int THREADS = 128 * (GROUPS + 1), CTAS = GROUPS == 1 ? 2 : 1, MAX_STAGES = 12;
   static constexpr int FEW = 24, MANY = GROUPS == 4 ? 112 : GROUPS == 1 ? 216 : 240;  // registers of a thread
-  static constexpr int BOARD = 256, CONTROL = BOARD + 128;  // bytes behind the tiles: barriers, then the slab boards
+  // One query in one or two warpgroups: they can write its scores.
+  using Board = typename std::conditional<GROUPS <= 2 && !Op::SPLIT, SlabBoard<GROUPS>, NoBoard>::type;
+  static constexpr int BOARD = 256, CONTROL = BOARD + 128 * (GROUPS == 2 ? 2 : 1);  // bytes behind the tiles: barriers, then the slab boards
   static_assert(FEW + GROUPS * MANY <= 65536 / (CTAS * THREADS) / 8 * 8 * (GROUPS + 1), "setmaxnreg.inc would wait for ever");
 };
 
@@ -173,8 +175,8 @@ __device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S
   const ForwardParams& p = P.f;
   const int tid = threadIdx.x & 127, lane = threadIdx.x & 31;
   const float one = __int_as_float(0x3f800000 + (int)(p.dim >> 62));  // 1, but the compiler cannot know
-  typename std::conditional<S::GROUPS == 1, SlabBoard, NoBoard>::type board;
-  if constexpr (S::GROUPS == 1) board.board = ring.full + S::BOARD;
+  typename S::Board board;
+  if constexpr (!std::is_same<typename S::Board, NoBoard>::value) board.board = ring.full + S::BOARD;
   int st = 0, ph = 0, qph = 0;
   float acc[1][64], low[S::LOW] = {}, sum[S::SUM] = {};
   uint32_t rowsq[S::QUERY == REGISTERS ? 16 : 1][4];

@@ -104,7 +104,7 @@ struct Engine {
     bool gaps = totq == 0 || totd == 0;
     for (int i = 0; i < bq; i++) gaps |= Q.cu[i] == Q.cu[i + 1];
     for (int j = 0; j < bd; j++) gaps |= D.cu[j] == D.cu[j + 1];
-    direct = !gaps && hopper && p <= F16 && choice.tile == 64 && (group || bq == 1);
+    direct = !gaps && hopper && p <= F16 && choice.tile <= 128 && (group || bq == 1);
     if (direct) f.scores = scores.p;
     if (!exact && hopper) {
       tensor_map(fp.dtile, ds_.p, (int64_t)ld * storage, totd, 128);
