@@ -123,24 +123,18 @@ func tooManyRows(tokens tensor.Shape) bool {
 	return false
 }
 
-// checkUpstreamNode checks the node of an upstream gradient that does not come from Gorgonia.
+// checkUpstreamNode checks dtype and shape of an upstream gradient, which may be a user's.
 func checkUpstreamNode(upstream, scores *gorgonia.Node) error {
-	if err := checkNode(upstream, "upstream gradient", scores, "scores"); err != nil {
-		return err
-	}
 	if got, want := upstream.Dtype(), scores.Dtype(); got != want {
 		return fmt.Errorf("%w: upstream gradient is %v, scores are %v, expected the same", ErrDtype, got, want)
 	}
-	if got, want := upstream.Shape(), scores.Shape(); !slices.Equal(got, want) {
-		return fmt.Errorf("%w: upstream gradient %v, scores are %v", ErrShape, got, want)
-	}
-	return nil
+	return checkUpstream(upstream.Shape(), scores.Shape())
 }
 
-// checkUpstream checks the shape of the upstream gradient.
-func (s spec) checkUpstream(inputs []tensor.Shape, upstream tensor.Shape) error {
-	if want := s.scoresShape(inputs); !slices.Equal(upstream, want) {
-		return fmt.Errorf("%w: upstream gradient %v, scores are %v", ErrShape, upstream, want)
+// checkUpstream checks the shape of an upstream gradient.
+func checkUpstream(upstream, scores tensor.Shape) error {
+	if !slices.Equal(upstream, scores) {
+		return fmt.Errorf("%w: upstream gradient %v, scores are %v", ErrShape, upstream, scores)
 	}
 	return nil
 }

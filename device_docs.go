@@ -32,7 +32,10 @@ func (d *Device) KeepDocs(docs, mask *tensor.Dense, precision Precision) (*Resid
 	if d.isCPU() {
 		return nil, fmt.Errorf("%w: documents can be kept on a CUDA device only", ErrConfig)
 	}
-	if docs == nil || docs.Dims() != 3 {
+	if err := (Config{Device: d, Precision: precision}).check(); err != nil {
+		return nil, err
+	}
+	if docs == nil || docs.Dims() != 3 || docs.Shape()[2] < 1 {
 		return nil, fmt.Errorf("%w: resident documents %v, expected [bd, td, dim]", ErrShape, shapeOf(docs))
 	}
 	r := &ResidentDocs{device: d, precision: precision, shape: docs.Shape().Clone(), dtype: docs.Dtype()}

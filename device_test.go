@@ -130,6 +130,24 @@ func TestResidentDocs(t *testing.T) {
 	if _, _, err := run(docs, random(4, 7, 40)); !errors.Is(maxsim.Cause(err), maxsim.ErrShape) {
 		t.Errorf("documents of another shape: %v", err)
 	}
+	for _, wrong := range []struct {
+		docs      *tensor.Dense
+		precision maxsim.Precision
+		want      error
+	}{
+		{nil, maxsim.Float32, maxsim.ErrShape}, {random(4, 7), maxsim.Float32, maxsim.ErrShape}, {random(4, 7, 0), maxsim.Float32, maxsim.ErrShape},
+		{d, 99, maxsim.ErrConfig}, // used to be kept as float32
+	} {
+		if _, err := device.KeepDocs(wrong.docs, nil, wrong.precision); !errors.Is(err, wrong.want) {
+			t.Errorf("documents %v in %v: %v, expected %v", wrong.docs, wrong.precision, err, wrong.want)
+		}
+	}
+	// Documents without tokens used to be refused: tensor calls every tensor without elements masked.
+	if none, err := device.KeepDocs(random(4, 0, 40), nil, maxsim.Float32); err != nil {
+		t.Errorf("documents without tokens: %v", err)
+	} else {
+		none.Release()
+	}
 	docs.Release()
 	if _, _, err := run(docs, d); !errors.Is(maxsim.Cause(err), maxsim.ErrDevice) {
 		t.Errorf("released documents: %v", err)

@@ -31,6 +31,6 @@ var (
 //
 //	if err := vm.RunAll(); errors.Is(maxsim.Cause(err), maxsim.ErrOffsets) { … }
 //
-// Gorgonia's machines wrap what an op returns in types that errors.Is cannot look through. An error that carries none
-// of this package's sentinels comes back unchanged.
+// Gorgonia's machines wrap what an op returns in types that errors.Is cannot always look through; its Grad keeps nothing
+// but the text. An error that carries none of this package's sentinels comes back unchanged.
 func Cause(err error) error { return machine.Cause(err, "maxsim: ") }

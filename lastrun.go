@@ -9,8 +9,9 @@ import (
 
 // LastArgmax returns the argmax of the last run of a scores node, in the shape that [Argmax] documents, without a node
 // of its own. It is the way to read the argmax beside gradients on a LispMachine, which accepts no roots but scalars.
-// The graph must have stored the argmax: it differentiates the scores, or [Argmax] was called. A run that ends with an
-// error before the scores leaves the argmax of the run before.
+// The graph must have stored the argmax: it differentiates the scores, or [Argmax] was called before the machine was
+// made. On a GPU only the latter keeps it on a TapeMachine, where the argmax is given back after the last gradient. A run
+// that ends with an error before the scores leaves the argmax of the run before.
 func LastArgmax(scores *gorgonia.Node) (*tensor.Dense, error) {
 	t, err := lastRun(scores)
 	if err != nil {

@@ -35,7 +35,7 @@ func (o *gradOp) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.checkUpstream(shapes, shapes[len(shapes)-1]); err != nil {
+	if err := checkUpstream(shapes[len(shapes)-1], o.scoresShape(shapes)); err != nil {
 		return nil, err
 	}
 	return shapes[o.side].Clone(), nil
@@ -96,7 +96,7 @@ func bindBackward[T layout.Float](s spec, in []gorgonia.Value) (r backwardRun[T]
 		return r, err
 	}
 	upstream := in[n+1]
-	if err := s.checkUpstream(r.shapes, upstream.Shape()); err != nil {
+	if err := checkUpstream(upstream.Shape(), s.scoresShape(r.shapes)); err != nil {
 		return r, err
 	}
 	if r.ds, err = rowMajor[T](upstream, "upstream gradient"); err != nil {

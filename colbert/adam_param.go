@@ -92,9 +92,6 @@ func newParam[T layout.Float](vg gorgonia.ValueGrad, w, m, v *tensor.Dense) (*pa
 	default:
 		return nil, fmt.Errorf("%w: gradient is a %T, want a *tensor.Dense or a *colbert.RowGrad", ErrValue, gv)
 	}
-	if !g.Shape().Eq(want) {
-		return nil, fmt.Errorf("%w: gradient has shape %v, want %v for weights %v", ErrShape, g.Shape(), want, w.Shape())
-	}
 	for _, t := range []struct {
 		name  string
 		d     *tensor.Dense

@@ -148,6 +148,9 @@ func TestAdamResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	adamSteps(t, second, w, 12, g)
+	if !slices.Equal(kept, state.M[0].Float32s()) {
+		t.Error("a step after SetState changed the state that was given")
+	}
 	if !slices.Equal(w[0].Float32s(), straight[0].Float32s()) {
 		t.Errorf("resumed weights %v, straight %v", w[0], straight[0])
 	}

@@ -197,6 +197,8 @@ func TestRunErrors(t *testing.T) {
 			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Labels: in[1]}) }}},
 		{"InfoNCE: weight of row 1 is -1, want a finite number ≥ 0", fixture{"", []input{scores(), {floats([]int{2}, 1, -1), false}},
 			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Weights: in[1]}) }}},
+		{"InfoNCE: weight of row 1 is +Inf", fixture{"", []input{scores(), {floats([]int{2}, 1, math.Inf(1)), false}},
+			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Weights: in[1]}) }}},
 		{"InfoNCE: weight of row 0 is NaN", fixture{"", []input{scores(), {floats([]int{2}, math.NaN(), 1), false}},
 			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Weights: in[1]}) }}},
 	} {

@@ -53,7 +53,11 @@ func apply[T layout.Float](k kernel[T], nodes ...*gorgonia.Node) (*gorgonia.Node
 	if _, err := check(k, shapes, func(i int) tensor.Dtype { return nodes[i].Dtype() }); err != nil {
 		return nil, err
 	}
-	return gorgonia.ApplyOp(&op[T]{k}, nodes...)
+	n, err := gorgonia.ApplyOp(&op[T]{k}, nodes...)
+	if err != nil { // the nodes have been checked: what Gorgonia still objects to is a bug here
+		return nil, fmt.Errorf("%w: %s: %w", ErrInternal, k.name(), err)
+	}
+	return n, nil
 }
 
 // check holds the inputs' ranks, dtypes and shapes against k and returns the shape of the result.

@@ -123,7 +123,7 @@ func addSettings(fs *flag.FlagSet, c *train.Config) {
 	fs.IntVar(&c.Model.Hidden, "hidden", c.Model.Hidden, "width of the token embedding before the projection")
 	fs.IntVar(&c.Model.QueryTokens, "query-tokens", c.Model.QueryTokens, "tokens of a query; longer ones are cut")
 	fs.IntVar(&c.Model.DocTokens, "doc-tokens", c.Model.DocTokens, "tokens of a document; longer ones are cut")
-	fs.IntVar(&c.MinTexts, "min-texts", c.MinTexts, "a token gets into the vocabulary if it is in so many texts")
+	fs.IntVar(&c.MinTexts, "min-texts", c.MinTexts, "a token gets into the vocabulary if it is in so many texts; a document counts again for each training query it answers")
 	fs.Float64Var(&c.LearningRate, "lr", c.LearningRate, "highest learning rate; linear warm-up and decay")
 	fs.IntVar(&c.Warmup, "warmup", c.Warmup, "steps of the warm-up")
 	fs.Float64Var(&c.Temperature, "temperature", c.Temperature, "temperature of the InfoNCE loss")

@@ -118,9 +118,11 @@ func (r *run) steps(ctx context.Context) error {
 		r.state.Step = step
 		look := step%r.EvalEvery == 0 || step == r.Steps
 		if look {
-			if record.DevMRR10, err = r.dev(); err != nil {
+			mrr10, err := r.dev()
+			if err != nil {
 				return err
 			}
+			record.DevMRR10 = &mrr10
 		}
 		if err := r.log.append(record); err != nil {
 			return err
