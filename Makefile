@@ -16,3 +16,9 @@ CUDA_TOOLS ?= bin/cuda
 kernels:
 	rm -f kernels/*.ptx kernels/*.cubin kernels/MANIFEST
 	kernels/build.sh $(CUDA_TOOLS)
+
+.PHONY: emulated
+
+# The kernels' own sources, on this machine's CPU.
+emulated:
+	kernels/emulate/test.sh $(CUDA_TOOLS)

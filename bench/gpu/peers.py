@@ -177,8 +177,10 @@ def tuners(family):
 
 
 def prepare(kernel, warm):
-    """Has the kernel tune anew for every row, among variants that are worth compiling: tiles of less than 32 rows are made for
-    dim >= 512, and loops over long queries are unrolled, for minutes with small tiles."""
+    """Has the kernel tune anew for every row, 50 ms for each of the variants that are worth compiling: tiles of less than 32
+    rows are made for dim >= 512, and loops over long queries are unrolled, for minutes with small tiles."""
+    from triton.testing import do_bench
+
     original = kernel.early_config_prune
 
     def prune(configs, arguments, **more):
@@ -188,10 +190,12 @@ def prepare(kernel, warm):
         kept = [c for c in configs if c.kwargs.get("BLOCK_Q", least_q) >= least_q and c.kwargs.get("BLOCK_D", least_d) >= least_d]
         return kept or configs
 
-    kernel.early_config_prune = prune
-    kernel.cache_results = False
-    if warm:
-        kernel._do_bench = lambda call, quantiles: call() or [0.0] * len(quantiles)
+    def bench(call, quantiles):
+        if warm:
+            return call() or [0.0] * len(quantiles)
+        return do_bench(call, warmup=10, rep=50, quantiles=quantiles)
+
+    kernel.early_config_prune, kernel.cache_results, kernel._do_bench = prune, False, bench
 
 
 def cold_ns(call, budget_ms=220):

@@ -34,14 +34,15 @@ const (
 type hostPool struct {
 	drv driver
 
-	mu     sync.Mutex
-	limit  int64
-	held   int64             // bytes registered, in use or idle
-	inUse  int64             // bytes registered that have not come back
-	next   int64             // bytes in use that ask for a collection; 0: one is under way
-	idle   map[int64][]*byte // by size
-	ranges []hostRange       // all registered buffers, ascending
-	closed bool
+	mu      sync.Mutex
+	limit   int64
+	held    int64             // bytes registered, in use or idle
+	inUse   int64             // bytes registered that have not come back
+	next    int64             // bytes in use that ask for a collection; 0: one is under way
+	refused int64             // bytes of ordinary memory given since collecting brought nothing
+	idle    map[int64][]*byte // by size
+	ranges  []hostRange       // all registered buffers, ascending
+	closed  bool
 }
 
 // hostRange is a registered buffer [lo, hi).
@@ -60,13 +61,14 @@ func alloc[T layout.Float](p *hostPool, n int) []T {
 	}
 	size := (classOf(bytes) + goPage - 1) / goPage * goPage
 	first := p.take(size)
-	if first == nil && p.full(size) {
+	if first == nil && p.worthCollecting(size) {
 		reclaim(func() bool { first = p.take(size); return first != nil || !p.full(size) })
 	}
 	if first == nil {
 		first = p.grow(size)
 	}
 	if first == nil {
+		p.refuse(size)
 		return make([]T, n)
 	}
 	p.use(size)
@@ -112,14 +114,34 @@ func (p *hostPool) full(size int64) bool {
 	return p.held+size > p.limit
 }
 
+// worthCollecting reports whether a garbage collection may bring a buffer of the given size: something is in use, and none
+// was tried in vain lately. A pool whose buffers are all alive must not collect for every buffer that it cannot give.
+func (p *hostPool) worthCollecting(size int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held+size > p.limit && size <= p.limit && p.inUse > 0 && p.refused == 0
+}
+
+// refuse counts a buffer that is ordinary memory: after as much of it as the pool may hold, collecting is tried again.
+func (p *hostPool) refuse(size int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refused += size; p.refused >= p.limit {
+		p.refused = 0
+	}
+}
+
 // grow registers a new buffer, giving up idle ones of other sizes if the limit asks for it, or returns nil.
 func (p *hostPool) grow(size int64) *byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed || size > p.limit {
+		return nil
+	}
 	if p.held+size > p.limit {
 		p.trim()
 	}
-	if p.closed || p.held+size > p.limit {
+	if p.held+size > p.limit {
 		return nil
 	}
 	buffer := make([]byte, size)
@@ -139,6 +161,7 @@ func (p *hostPool) put(first *byte, size int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.inUse -= size
+	p.refused = 0
 	if p.next > 0 {
 		p.next = min(p.next, max(2*p.inUse, leastCollected))
 	}
@@ -190,7 +213,7 @@ func compareLow(r hostRange, lo uintptr) int {
 func (p *hostPool) setLimit(bytes int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.limit = bytes
+	p.limit, p.refused = bytes, 0
 	if p.held > bytes {
 		return p.trim()
 	}

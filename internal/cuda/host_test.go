@@ -132,3 +132,26 @@ func TestHostPoolAsksForCollections(t *testing.T) {
 		t.Errorf("%d MiB registered for %d MiB that nobody kept", held>>20, steps*bytes>>20)
 	}
 }
+
+// TestFullHostPoolDoesNotCollectForEveryBuffer: with all registered memory in use, every further buffer used to cost three
+// garbage collections.
+func TestFullHostPoolDoesNotCollectForEveryBuffer(t *testing.T) {
+	d, _ := openFake(t, 1<<20)
+	if err := d.SetHostLimit(1 << 20); err != nil {
+		t.Fatal(err)
+	}
+	kept := Alloc[float32](d, 1<<18)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	begin := time.Now()
+	for range 100 {
+		Alloc[float32](d, 1<<16)[0] = 1
+	}
+	took := time.Since(begin)
+	runtime.ReadMemStats(&after)
+	// A round of three for as much memory as the limit, which is four buffers.
+	if n := int(after.NumGC - before.NumGC); n > 100 {
+		t.Errorf("%d collections in %v for 100 buffers", n, took)
+	}
+	runtime.KeepAlive(kept)
+}

@@ -35,16 +35,14 @@ std::string text(const Index& i) { return "(" + std::to_string(i.x) + "," + std:
   fail(all);
 }
 
-// A lane of w that is ready: from one end or the other, so that no order of lanes is the rule.
-Thread* lane_of(Warp& w) {
-  const int l = chance(1 << 15) ? __builtin_ctz(w.ready) : 31 - __builtin_clz(w.ready);
-  return w.threads[l];
-}
+// A lane of w that is ready, from the end that the last meeting has drawn, so that no order of lanes is the rule.
+Thread* lane_of(Warp& w) { return w.threads[w.downward ? 31 - __builtin_clz(w.ready) : __builtin_ctz(w.ready)]; }
 
 // The thread that goes on. A warp goes on as long as one of its lanes can, but for a hop now and then.
 Thread* choose() {
+  if (self && self->warp->ready && !self->warp->hop) return lane_of(*self->warp);
+  if (self) self->warp->hop = false;
   for (;;) {
-    if (self && self->warp->ready && !chance(cta.hop)) return lane_of(*self->warp);
     unsigned ready = 0;
     for (const Warp& w : cta.warps) ready += w.ready != 0;
     if (ready) {
@@ -140,6 +138,8 @@ void dismiss() {
   w.ready |= w.mask;
   w.meeting = nullptr;
   w.arrived = 0;
+  w.downward = below(2);
+  w.hop = chance(cta.hop);
 }
 
 int sync(const char* instruction, unsigned id, unsigned count, int vote) {
@@ -175,6 +175,8 @@ void run_cta() {
   for (Warpgroup& g : cta.warpgroups) g = Warpgroup();
   for (Warp& w : cta.warps) {
     w.ready = ~0u;
+    w.downward = below(2);
+    w.hop = false;
     w.exited = w.arrived = 0;
     w.meeting = nullptr;
     w.fenced = false;

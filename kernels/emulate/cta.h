@@ -36,6 +36,7 @@ struct Thread {
 struct Warp {
   unsigned number = 0;
   uint32_t ready = 0, exited = 0;  // lanes
+  bool downward = false, hop = false;  // lanes go on from the last to the first; another warp goes on next
   const char* meeting = nullptr;   // the instruction that `arrived` lanes of `mask` have come to
   uint32_t mask = 0, arrived = 0;
   Thread* threads[32];
@@ -65,7 +66,7 @@ struct Cta {
   int registers = 0;                   // of the CTA, not given to a warp
   unsigned alive = 0;
   uint64_t random = 1;
-  uint64_t hop = 0, early = 0;         // chances in 2^16: to leave a warp that could go on; that a copy is done at once
+  uint64_t hop = 0, early = 0;         // chances in 2^16: that a meeting lets another warp go on; that a copy is done at once
   const void* params = nullptr;
   std::string error;
   Fiber caller;
