@@ -78,7 +78,7 @@ struct Run {
 // Two boards of 16 slabs a warpgroup in shared memory, used in turn so that one barrier a document is enough. Not for four
 // warpgroups: waiting for each other at every document's end would cost more than the launch it saves.
 template <int WARPGROUPS> struct SlabBoard {
-  static constexpr uint32_t SLABS = 16 * WARPGROUPS, BYTES = 2 * 4 * SLABS;
+  static constexpr int SLABS = 16 * WARPGROUPS, BYTES = 2 * 4 * SLABS;
   uint32_t board;  // shared address of the one whose turn it is; both together are a multiple of BYTES
 
   // Every consuming thread calls it (threads from 128 on); writer: this lane holds the sum of slab `mine` of its warp.
