@@ -29,15 +29,27 @@ __device__ __forceinline__ void store_index(maxsim_ptr base, size_t i, bool wide
   if (wide) at<uint32_t>(base)[i] = v; else at<uint16_t>(base)[i] = (uint16_t)v;
 }
 
-// First s in [0,n] with cu[s] >= v, given cu[n] >= v; 32 probes a round, all lanes of a warp together.
-__device__ __forceinline__ int lower_bound(const int* cu, int n, int v, int lane) {
-  int lo = 0, hi = n;
-  while (lo < hi) {
-    int step = (hi - lo + 31) >> 5, at = lo + lane * step;
-    int cnt = __popc(__ballot_sync(~0u, at < hi && __ldg(cu + min(at, n)) < v));
-    if (cnt == 0) return lo;
-    hi = min(hi, lo + cnt * step);
-    lo += (cnt - 1) * step + 1;
+// For both values v < cu[n] the first s in [0,n] with cu[s] >= v, all lanes of a warp together. The first 32 probes lie
+// where s would be if every sequence were as long as the average, so that equal lengths take one round; then 32 probes a
+// round over what is left. The rounds of both values wait for memory together.
+__device__ __forceinline__ void lower_bounds(int (&s)[2], const int* cu, int n, int total, const int (&v)[2], int lane) {
+  int hi[2] = {n, n};
+  s[0] = s[1] = 0;
+  for (bool guess = true; s[0] < hi[0] || s[1] < hi[1]; guess = false) {
+    int from[2], step[2];
+    bool below[2];
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      from[e] = guess ? max(min((int)((float)v[e] * ((float)n / (float)total)) - 16, n - 32), 0) : s[e];
+      step[e] = guess ? 1 : (hi[e] - s[e] + 31) >> 5;
+      const int at = from[e] + lane * step[e];
+      below[e] = at < hi[e] && __ldg(cu + min(at, n)) < v[e];
+    }
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      const int count = __popc(__ballot_sync(~0u, below[e]));
+      if (count > 0) s[e] = from[e] + (count - 1) * step[e] + 1;
+      if (count < 32) hi[e] = min(hi[e], from[e] + count * step[e]);
+    }
   }
-  return lo;
 }

@@ -89,6 +89,6 @@ __device__ __forceinline__ void store_shared(uint32_t address, float v) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(v) : "memory");
 }
 
-// Barrier 1, for the 128 threads that call it.
-__device__ __forceinline__ void sync_warpgroup() { asm volatile("bar.sync 1, 128;" ::: "memory"); }
+// Barrier 1, for the THREADS threads that call it.
+template <int THREADS> __device__ __forceinline__ void sync_threads() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory"); }
 #endif

@@ -35,17 +35,33 @@ template <bool ARG> __device__ __forceinline__ void settle(Winner& w, float m, f
   }
 }
 
-// 32 columns from tile column 32*c; MASK: only where (column + off) < width.
-template <bool ARG, bool MASK, int N>
-__device__ __forceinline__ void see32(const float (&acc)[N], int c, Running& s, Winner& w0, Winner& w1, unsigned width, int off, float one) {
+// Columns 8i to 8i+7 of F fragments of a tile; MASK: only where (column + off) < width. w: of rows g, g+8 of each.
+template <bool ARG, bool MASK, int F, int N>
+__device__ __forceinline__ void see8(const float (&acc)[F][N], int i, Running (&s)[F], Winner (&w)[2 * F], unsigned width, int off, float one) {
 #pragma unroll
-  for (int i = 4 * c; i < 4 * c + 4; i++) {
-    float v[4] = {acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]};
+  for (int f = 0; f < F; f++) {
+    float v[4] = {acc[f][4 * i], acc[f][4 * i + 1], acc[f][4 * i + 2], acc[f][4 * i + 3]};
     if (MASK)
 #pragma unroll
       for (int k = 0; k < 4; k++) v[k] = (unsigned)(8 * i + k % 2 + off) < width ? v[k] : -INFINITY;
-    see<ARG>(v[0], v[1], s.m0, w0, 8 * i, one);
-    see<ARG>(v[2], v[3], s.m1, w1, 8 * i, one);
+    see<ARG>(v[0], v[1], s[f].m0, w[2 * f], 8 * i, one);
+    see<ARG>(v[2], v[3], s[f].m1, w[2 * f + 1], 8 * i, one);
+  }
+}
+// 32 columns from tile column 32*c, all of them or those in [lo,hi): the masks cost as much as the search, so only a
+// group of eight with lo or hi in it has them.
+template <bool ARG, int F, int N>
+__device__ __forceinline__ void see32(const float (&acc)[F][N], int c, Running (&s)[F], Winner (&w)[2 * F], float one) {
+#pragma unroll
+  for (int i = 4 * c; i < 4 * c + 4; i++) see8<ARG, false>(acc, i, s, w, 0, 0, one);
+}
+template <bool ARG, int F, int N>
+__device__ __forceinline__ void see32(const float (&acc)[F][N], int c, Running (&s)[F], Winner (&w)[2 * F], int lo, int hi, int lane, float one) {
+#pragma unroll
+  for (int i = 4 * c; i < 4 * c + 4; i++) {
+    if (hi <= 8 * i || lo >= 8 * i + 8) continue;
+    if (lo <= 8 * i && hi >= 8 * i + 8) see8<ARG, false>(acc, i, s, w, 0, 0, one);
+    else see8<ARG, true>(acc, i, s, w, hi - lo, 2 * (lane & 3) - lo, one);
   }
 }
 
@@ -58,76 +74,95 @@ struct Run {
   int stride;
 };
 
-// Where a warpgroup whose 64 rows are one whole query adds its slabs to a score, in the order of scores.cuh. Two boards
-// of 16 slabs in shared memory, used in turn so that one barrier a document is enough. Only where a CTA has one such
-// warpgroup: with four, waiting for each other at every document's end costs more than the launch it saves.
-struct SlabBoard {
-  uint32_t board;  // shared address, a multiple of 128; bit 6 says whose turn it is
+// Where the warpgroups (one or two) whose rows are one whole query add their slabs to a score, in the order of scores.cuh.
+// Two boards of 16 slabs a warpgroup in shared memory, used in turn so that one barrier a document is enough. Not for four
+// warpgroups: waiting for each other at every document's end would cost more than the launch it saves.
+template <int WARPGROUPS> struct SlabBoard {
+  static constexpr int SLABS = 16 * WARPGROUPS, BYTES = 2 * 4 * SLABS;
+  uint32_t board;  // shared address of the one whose turn it is; both together are a multiple of BYTES
 
-  __device__ __forceinline__ float slab(int n) const { return load_shared(board + 4 * n); }
-  // Every thread of the warpgroup calls it; writer: this lane holds the sum of slab `mine`.
+  // Every consuming thread calls it (threads from 128 on); writer: this lane holds the sum of slab `mine` of its warp.
   __device__ __forceinline__ void post(float sum, bool writer, int mine, float* score) {
-    if (writer) store_shared(board + 4 * mine, sum);
-    sync_warpgroup();
-    if (threadIdx.x % 128 < 32) {
+    const int tid = threadIdx.x - 128;
+    if (writer) store_shared(board + 4 * (tid / 32 * 4 + mine), sum);
+    sync_threads<128 * WARPGROUPS>();
+    if (tid < 32) {
       float s = 0;
-      s += slab(threadIdx.x & 7);
-      s += slab((threadIdx.x & 7) + 8);
+#pragma unroll
+      for (int n = 0; n < SLABS; n += 8) s += load_shared(board + 4 * (n + (tid & 7)));
 #pragma unroll
       for (int o = 1; o < 8; o <<= 1) s += __shfl_xor_sync(~0u, s, o);
-      if (threadIdx.x % 128 == 0) *score = s;
+      if (tid == 0) *score = s;
     }
-    board ^= 64;
+    board ^= BYTES / 2;
   }
 };
 struct NoBoard {};
 
-// A warp's 16 rows of a run, from row x on.
-struct WarpRows {
-  int64_t winner;    // of (the first of them, document 0)
-  bool in;           // the row this lane ends up with after the quad's reduction is in the run
+// A warp's F x 16 rows of a run, from row x on. The quad's reduction leaves each lane with one of them: row g of a
+// fragment in even lanes, row g+8 in odd ones; of the first fragment in lanes 0 and 1 of the quad, of the second in 2 and 3.
+template <int F> struct WarpRows {
+  static_assert(F == 1 || F == 2, "a quad ends with four rows at most");
+  int64_t winner;    // of (the first row, document 0)
+  bool in;           // this lane's row is in the run
   float scale;       // of a product with that row; 0: a padding row
   __device__ __forceinline__ WarpRows(const ForwardParams& p, const Run& run, int x, int lane) : winner(run.winner + x) {
-    const int mine = x + (lane & 1) * 8 + (lane >> 2);
+    const int mine = x + row(lane);
     in = mine < run.x1;
     const bool valid = in && (p.qmap == 0 || __ldg(at<const int>(p.qmap) + mine) >= 0);
     scale = !valid ? 0.f : p.qscale ? __ldg(at<const float>(p.qscale) + mine) : 1.f;
   }
+  static __device__ __forceinline__ int row(int lane) { return (F == 2 ? (lane & 2) * 8 : 0) + (lane & 1) * 8 + (lane >> 2); }
+  // The slab of four rows to which this lane's row belongs; one lane of every slab writes its sum.
+  static __device__ __forceinline__ int slab(int lane) { return row(lane) >> 2; }
+  static __device__ __forceinline__ bool writes(int lane) { return (lane & (F == 2 ? 12 : 14)) == 0; }
 };
+
+// A lane's share of a row: the largest value and its column.
+struct Share {
+  float m, i;
+  // ties: lowest index
+  template <bool ARG> __device__ __forceinline__ void merge(float other, float column) {
+    if constexpr (ARG) {
+      if (other > m || (other == m && column < i)) i = column;
+    }
+    m = max_nan(m, other);
+  }
+};
+// A step of the quad's reduction: a lane keeps one of two rows and gives the other to the lane that differs in `bit`.
+template <bool ARG> __device__ __forceinline__ Share exchange(const Share& low, const Share& high, bool keep_high, int bit) {
+  Share mine = {keep_high ? high.m : low.m, keep_high ? high.i : low.i};
+  const float m = __shfl_xor_sync(~0u, keep_high ? low.m : high.m, bit);
+  mine.merge<ARG>(m, ARG ? __shfl_xor_sync(~0u, keep_high ? low.i : high.i, bit) : 0.f);
+  return mine;
+}
 
 // End of document j: reduces the four lanes of each row (ties: lowest index; NaN and all -infinity: token 0), stores the
 // argmax, and sums rows in fours, ((t0+t1)+(t2+t3)), an order fixed by the token's place in its query.
-template <bool ARG, class Board>
-__device__ __forceinline__ void finish(Running& s, const ForwardParams& p, const Run& run, const WarpRows& rows, Board& board, int j, int lane) {
-  const bool odd = lane & 1;  // even lanes go on with row g, odd lanes with row g+8
+template <bool ARG, int F, class Board>
+__device__ __forceinline__ void finish(Running (&s)[F], const ForwardParams& p, const Run& run, const WarpRows<F>& rows, Board& board, int j, int lane) {
   const int64_t at0 = rows.winner + (int64_t)j * run.stride;
-  float m = odd ? s.m1 : s.m0, o = __shfl_xor_sync(~0u, odd ? s.m0 : s.m1, 1);
-  if constexpr (ARG) {
-    const float q2 = 2 * (lane & 3);
-    float i = (odd ? s.i1 : s.i0) + q2, io = __shfl_xor_sync(~0u, (odd ? s.i0 : s.i1) + q2, 1);
-    if (o > m || (o == m && io < i)) i = io;
-    m = max_nan(m, o);
-    o = __shfl_xor_sync(~0u, m, 2);
-    io = __shfl_xor_sync(~0u, i, 2);
-    if (o > m || (o == m && io < i)) i = io;
-    m = max_nan(m, o);
-    if (m != m) i = 0;
-    if (rows.in && (lane & 3) < 2) store_index(p.argmax, at0 + odd * 8 + (lane >> 2), p.argbytes == 4, (unsigned)i);
-  } else {
-    m = max_nan(m, o);
-    m = max_nan(m, __shfl_xor_sync(~0u, m, 2));
+  const float q2 = 2 * (lane & 3);
+  Share mine[F];
+#pragma unroll
+  for (int f = 0; f < F; f++) {
+    mine[f] = exchange<ARG>(Share{s[f].m0, s[f].i0 + q2}, Share{s[f].m1, s[f].i1 + q2}, lane & 1, 1);
+    s[f] = Running();
   }
+  if constexpr (F == 2) mine[0] = exchange<ARG>(mine[0], mine[1], lane & 2, 2);
+  else mine[0].template merge<ARG>(__shfl_xor_sync(~0u, mine[0].m, 2), ARG ? __shfl_xor_sync(~0u, mine[0].i, 2) : 0.f);
+  const float m = mine[0].m;
+  if constexpr (ARG)
+    if (rows.in && (F == 2 || (lane & 3) < 2)) store_index(p.argmax, at0 + rows.row(lane), p.argbytes == 4, m != m ? 0u : (unsigned)mine[0].i);
   float sum = rows.scale != 0 ? m * rows.scale : 0.f;  // a padding row's m may be NaN
   sum += __shfl_xor_sync(~0u, sum, 4);
   sum += __shfl_xor_sync(~0u, sum, 8);
-  const int slab = odd * 2 + (lane >> 4);
-  s = Running();
-  if constexpr (std::is_same<Board, SlabBoard>::value)
+  if constexpr (!std::is_same<Board, NoBoard>::value)
     if (p.scores) {
-      board.post(sum, (lane & 14) == 0, threadIdx.x / 32 % 4 * 4 + slab, at<float>(p.scores) + j);
+      board.post(sum, rows.writes(lane), rows.slab(lane), at<float>(p.scores) + j);
       return;
     }
-  if (rows.in && (lane & 14) == 0) at<float>(p.part)[(at0 >> 2) + slab] = sum;
+  if (rows.in && rows.writes(lane)) at<float>(p.part)[(at0 >> 2) + rows.slab(lane)] = sum;
 }
 
 // The document under the stream: columns [start,end); next: the end of the one after.
@@ -152,25 +187,31 @@ struct Walk {
 };
 
 // One tile of 2N columns from column tb on: only a group of 32 with a document end in it is masked, once per document.
-template <bool ARG, class Board, int N>
-__device__ __forceinline__ void epilogue(const float (&acc)[N], Running& s, Walk& w, const ForwardParams& p, const Run& run, const WarpRows& rows,
-                                         Board& board, int tb, int lane, float one) {
-  Winner w0, w1;
+template <bool ARG, class Board, int F, int N>
+__device__ __forceinline__ void epilogue(const float (&acc)[F][N], Running (&s)[F], Walk& w, const ForwardParams& p, const Run& run,
+                                         const WarpRows<F>& rows, Board& board, int tb, int lane, float one) {
+  Winner wins[2 * F];
+  auto settle_all = [&] {
+#pragma unroll
+    for (int f = 0; f < F; f++) {
+      settle<ARG>(wins[2 * f], s[f].m0, s[f].i0, tb - w.start);
+      settle<ARG>(wins[2 * f + 1], s[f].m1, s[f].i1, tb - w.start);
+    }
+  };
   constexpr int CHUNKS = N / 16;
   if (w.end > tb + 2 * N) {
 #pragma unroll
-    for (int c = 0; c < CHUNKS; c++) see32<ARG, false>(acc, c, s, w0, w1, 0, 0, one);
+    for (int c = 0; c < CHUNKS; c++) see32<ARG>(acc, c, s, wins, one);
   } else {
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
       const int c1 = tb + 32 * c + 32;
       int lo = c1 - 32;
-      if (w.end > c1) { see32<ARG, false>(acc, c, s, w0, w1, 0, 0, one); continue; }
+      if (w.end > c1) { see32<ARG>(acc, c, s, wins, one); continue; }
       for (;;) {
-        see32<ARG, true>(acc, c, s, w0, w1, min(w.end, c1) - lo, 2 * (lane & 3) + tb - lo, one);
+        see32<ARG>(acc, c, s, wins, lo - tb, min(w.end, c1) - tb, lane, one);
         if (w.end > c1) break;
-        settle<ARG>(w0, s.m0, s.i0, tb - w.start);
-        settle<ARG>(w1, s.m1, s.i1, tb - w.start);
+        settle_all();
         finish<ARG>(s, p, run, rows, board, w.j, lane);
         w.advance(p, run);
         if (w.j >= run.jb) return;
@@ -179,8 +220,7 @@ __device__ __forceinline__ void epilogue(const float (&acc)[N], Running& s, Walk
       }
     }
   }
-  settle<ARG>(w0, s.m0, s.i0, tb - w.start);
-  settle<ARG>(w1, s.m1, s.i1, tb - w.start);
+  settle_all();
 }
 
 // A CTA's share of the work: the flat range of (tile of query rows, column) positions is cut into equal shares at
@@ -192,10 +232,13 @@ template <int TILE> struct Shares {
     const int* cud = at<const int>(p.cud);
     const int tiles = ((int)p.maxq + TILE - 1) / TILE;
     const int64_t all = (int64_t)tiles * p.totd, a = all * blockIdx.x / gridDim.x, b = all * (blockIdx.x + 1) / gridDim.x;
-    tile = last_tile = tiles;
-    ja = last_j = 0;
-    if (a < all) { tile = (int)(a / p.totd); ja = lower_bound(cud, (int)p.bd, (int)(a - tile * p.totd), lane); }
-    if (b < all) { last_tile = (int)(b / p.totd); last_j = lower_bound(cud, (int)p.bd, (int)(b - last_tile * p.totd), lane); }
+    tile = (int)(a / p.totd);
+    last_tile = (int)(b / p.totd);
+    const int columns[2] = {(int)(a - tile * p.totd), (int)(b - last_tile * p.totd)};
+    int documents[2];
+    lower_bounds(documents, cud, (int)p.bd, (int)p.totd, columns, lane);
+    ja = documents[0];
+    last_j = documents[1];
   }
   // The next run with rows and columns, or false.
   __device__ __forceinline__ bool next(const ForwardParams& p, Run& r) {

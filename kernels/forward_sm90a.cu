@@ -29,11 +29,14 @@ template <class Op_, int KSTEPS_, int GROUPS_, bool DEEP_, Query QUERY_> struct 
   static constexpr bool DEEP = DEEP_;  // several stages a tile
   static constexpr Query QUERY = QUERY_;
   static constexpr int LOW = Op::SPLIT ? 64 : 1;          // accumulators of the small products
+  static constexpr int SUM = Op::SPLIT && DEEP ? 64 : 1;  // sums of finished accumulators of the large ones
   static constexpr int CHUNKS = (KSTEPS + 3) / 4, DBYTES = CHUNKS * COLUMNS * 128, QBYTES = QUERY == REGISTERS ? 0 : CHUNKS * TILE * 128;
   static constexpr int STAGE = DBYTES + (QUERY == STREAM ? QBYTES : 0);
   static constexpr int THREADS = 128 * (GROUPS + 1), CTAS = GROUPS == 1 ? 2 : 1, MAX_STAGES = 12;
   static constexpr int FEW = 24, MANY = GROUPS == 4 ? 112 : GROUPS == 1 ? 216 : 240;  // registers of a thread
-  static constexpr int BOARD = 256, CONTROL = BOARD + 128;  // bytes behind the tiles: barriers, then the slab boards
+  // One query in one or two warpgroups: they can write its scores.
+  using Board = typename std::conditional<GROUPS <= 2 && !Op::SPLIT, SlabBoard<GROUPS>, NoBoard>::type;
+  static constexpr int BOARD = 256, CONTROL = BOARD + 128 * (GROUPS == 2 ? 2 : 1);  // bytes behind the tiles: barriers, then the slab boards
   static_assert(FEW + GROUPS * MANY <= 65536 / (CTAS * THREADS) / 8 * 8 * (GROUPS + 1), "setmaxnreg.inc would wait for ever");
 };
 
@@ -63,6 +66,7 @@ template <class S> struct Ring {
 
 // The fetching thread.
 template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params& P, const Ring<S>& ring, Shares<S::TILE>& shares) {
+  const uint64_t again = read_policy(false), documents = read_policy(P.f.maxq <= S::TILE);  // one tile: documents are read once
   int st = 0, ph = 0, qph = 0;
   Run run;
   while (shares.next(P.f, run)) {
@@ -71,7 +75,7 @@ template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params
       qph ^= 1;
       barrier_expect(ring.qfull, ring.depth * S::QBYTES);
       for (int c = 0; c < ring.depth * S::CHUNKS; c++)
-        for (int g = 0; g < S::GROUPS; g++) copy_box(ring.q + (c * S::GROUPS + g) * 8192, P.qtile, ring.qfull, 64 * c, run.x0 + 64 * g);
+        for (int g = 0; g < S::GROUPS; g++) copy_box(ring.q + (c * S::GROUPS + g) * 8192, P.qtile, ring.qfull, 64 * c, run.x0 + 64 * g, again);
     }
     for (int c = run.c0; c < run.c1; c += S::COLUMNS)
       for (int k = 0; k < ring.depth; k++) {
@@ -81,9 +85,9 @@ template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params
 #pragma unroll
         for (int b = 0; b < S::CHUNKS; b++) {
           const int x = 64 * (k * S::CHUNKS + b);
-          copy_box(to + b * S::COLUMNS * 128, P.dtile, bar, x, c);
+          copy_box(to + b * S::COLUMNS * 128, P.dtile, bar, x, c, documents);
           if constexpr (S::QUERY == STREAM)
-            for (int g = 0; g < S::GROUPS; g++) copy_box(to + S::DBYTES + (b * S::GROUPS + g) * 8192, P.qtile, bar, x, run.x0 + 64 * g);
+            for (int g = 0; g < S::GROUPS; g++) copy_box(to + S::DBYTES + (b * S::GROUPS + g) * 8192, P.qtile, bar, x, run.x0 + 64 * g, again);
         }
         if (++st == ring.stages) { st = 0; ph ^= 1; }
       }
@@ -137,6 +141,12 @@ __device__ __forceinline__ void multiply(float (&acc)[64], float (&low)[64], con
   warpgroup_commit();
 }
 
+// to += from; from = 0.
+__device__ __forceinline__ void move(float (&to)[64], float (&from)[64]) {
+#pragma unroll
+  for (int i = 0; i < 64; i++) { to[i] += from[i]; from[i] = 0; }
+}
+
 // Brings the scales of a tile's document rows near while the products run.
 __device__ __forceinline__ void touch_scales(const ForwardParams& p, int c, int last, int tid) {
   touch(at<const float>(p.dscale) + min(c + tid, last));
@@ -165,42 +175,50 @@ __device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S
   const ForwardParams& p = P.f;
   const int tid = threadIdx.x & 127, lane = threadIdx.x & 31;
   const float one = __int_as_float(0x3f800000 + (int)(p.dim >> 62));  // 1, but the compiler cannot know
-  typename std::conditional<S::GROUPS == 1, SlabBoard, NoBoard>::type board;
-  if constexpr (S::GROUPS == 1) board.board = ring.full + S::BOARD;
+  typename S::Board board;
+  if constexpr (!std::is_same<typename S::Board, NoBoard>::value) board.board = ring.full + S::BOARD;
   int st = 0, ph = 0, qph = 0;
-  float acc[64], low[S::LOW] = {};
+  float acc[1][64], low[S::LOW] = {}, sum[S::SUM] = {};
   uint32_t rowsq[S::QUERY == REGISTERS ? 16 : 1][4];
   Run run;
   while (shares.next(p, run)) {
-    const WarpRows rows(p, run, run.x0 + group * 64 + (tid >> 5) * 16, lane);
+    const WarpRows<1> rows(p, run, run.x0 + group * 64 + (tid >> 5) * 16, lane);
     Walk walk(p, run);
-    Running s;
+    Running s[1];
     if constexpr (S::QUERY == SHARED) { barrier_wait(ring.qfull, qph); qph ^= 1; }
     if constexpr (S::QUERY == REGISTERS) load_rows(rowsq, p, run, run.x0 + group * 64 + (tid >> 5) * 16, lane);
     for (int c = run.c0; c < run.c1; c += S::COLUMNS) {
       uint32_t stage = ring.stage0 + st * S::STAGE, used = ring.empty + 8 * st;
       barrier_wait(ring.full + 8 * st, ph);
       if (++st == ring.stages) { st = 0; ph ^= 1; }
-      pin(acc);
+      pin(acc[0]);
       pin(low);
-      if constexpr (S::QUERY == REGISTERS) multiply(acc, low, rowsq, stage);
-      else multiply<S, false>(acc, low, (S::QUERY == STREAM ? stage + S::DBYTES : ring.q) + group * 8192, stage);
+      if constexpr (S::QUERY == REGISTERS) multiply(acc[0], low, rowsq, stage);
+      else multiply<S, false>(acc[0], low, (S::QUERY == STREAM ? stage + S::DBYTES : ring.q) + group * 8192, stage);
       if constexpr (S::Op::SPLIT) touch_scales(p, c, run.c1 - 1, tid);
       if constexpr (S::DEEP)
         for (int k = 1; k < ring.depth; k++) {
           stage = ring.stage0 + st * S::STAGE;
           barrier_wait(ring.full + 8 * st, ph);
-          multiply<S, true>(acc, low, (S::QUERY == STREAM ? stage + S::DBYTES : ring.q + k * S::QBYTES) + group * 8192, stage);
+          if constexpr (S::Op::SPLIT)
+            if (k % S::Op::CHAIN == 0) {
+              warpgroup_wait<0>();
+              pin(acc[0]);
+              pin(low);
+              move(sum, acc[0]);
+            }
+          multiply<S, true>(acc[0], low, (S::QUERY == STREAM ? stage + S::DBYTES : ring.q + k * S::QBYTES) + group * 8192, stage);
           warpgroup_wait<1>();
           if (tid == 0) barrier_arrive(used);
           used = ring.empty + 8 * st;
           if (++st == ring.stages) { st = 0; ph ^= 1; }
         }
       warpgroup_wait<0>();
-      pin(acc);
+      pin(acc[0]);
       pin(low);
       if (tid == 0) barrier_arrive(used);
-      if constexpr (S::Op::SPLIT) combine(acc, low, p, c, run.c1 - 1, lane);
+      if constexpr (S::SUM > 1) move(acc[0], sum);
+      if constexpr (S::Op::SPLIT) combine(acc[0], low, p, c, run.c1 - 1, lane);
       epilogue<ARG>(acc, s, walk, p, run, rows, board, c, lane, one);
     }
     if constexpr (S::QUERY == SHARED) if (tid == 0) barrier_arrive(ring.qempty);
@@ -210,7 +228,11 @@ __device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S
 template <class S, bool ARG> __device__ __forceinline__ void forward(const ForwardSm90Params& P) {
   DYNAMIC_SHARED(1024, raw);
   const Ring<S> ring(P.f, raw);
-  if (threadIdx.x == 0) ring.init();
+  if (threadIdx.x == 0) {
+    touch_map(P.dtile);
+    if constexpr (S::QUERY != REGISTERS) touch_map(P.qtile);
+    ring.init();
+  }
   __syncthreads();
   Shares<S::TILE> shares(P.f, threadIdx.x & 31);  // from offsets alone, which no launch writes
   await_earlier_launches();

@@ -6,7 +6,10 @@
 struct Bf16 { static constexpr int BYTES = 2; static constexpr bool SPLIT = false; };
 struct F16 { static constexpr int BYTES = 2; static constexpr bool SPLIT = false; };
 struct Tf32 { static constexpr int BYTES = 4; static constexpr bool SPLIT = false; };
-struct Split { static constexpr int BYTES = 2; static constexpr bool SPLIT = true; };  // 64 bytes of high parts, 64 of low
+// The split: 64 bytes of high parts, 64 of low. The tensor cores cut what they add to an accumulator, always towards zero,
+// so its error grows with every step. After CHAIN chunks of 32 elements the high products start a new accumulator, and
+// these are added in float32, to nearest.
+struct Split { static constexpr int BYTES = 2, CHAIN = 4; static constexpr bool SPLIT = true; };
 
 __device__ __forceinline__ uint32_t shared_address(const void* p) { return (uint32_t)__cvta_generic_to_shared(p); }
 

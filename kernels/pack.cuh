@@ -1,6 +1,7 @@
 // Packing: the user's float32 rows, without masked and capacity rows, in the storage type of the forward.
-// One warp a row. Every element of dst is written, so that padding is zero whatever memory held. The CTAs of the first
-// side come first, then those of the second.
+// One warp a row. Every element of dst is written, so that padding is zero whatever memory held. Rows are read as a stream
+// (evict-first): the forward reads the packed rows again and again, these no more, and so they push nothing out of the L2.
+// The CTAs of the first side come first, then those of the second.
 #pragma once
 #include "common.cuh"
 
@@ -26,7 +27,7 @@ template <class T> __device__ __forceinline__ void pack(const PackParams& p) {
   int from = row_of(side.map, r);
   const float* src = at<const float>(side.src) + (size_t)max(from, 0) * p.dim;
   T* dst = at<T>(side.dst) + (size_t)r * p.ld;
-  for (int k = lane; k < p.ld; k += 32) store_as(dst + k, from >= 0 && k < p.dim ? __ldg(src + k) : 0.f);
+  for (int k = lane; k < p.ld; k += 32) store_as(dst + k, from >= 0 && k < p.dim ? __ldcs(src + k) : 0.f);
 }
 
 // A float32 x of a row whose largest magnitude is m is stored as two halves of x*2^s, s = 14 - floor(log2 m):
@@ -56,7 +57,7 @@ __device__ __forceinline__ unsigned magnitude(float4 v) {
 // Elements k .. k+3 of a row of n, zero beyond it.
 __device__ __forceinline__ float4 load4(const float* src, int k, int n, bool aligned) {
   float4 v = {0, 0, 0, 0};
-  if (aligned && k < n) v = __ldg((const float4*)(src + k));
+  if (aligned && k < n) v = __ldcs((const float4*)(src + k));
   else if (k < n) {
     v.x = src[k];
     if (k + 1 < n) v.y = src[k + 1];

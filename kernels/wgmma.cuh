@@ -27,10 +27,20 @@ __device__ __forceinline__ void barrier_wait(uint32_t bar, int parity) {
       "mbarrier.try_wait.parity.shared::cta.b64 P1, [%0], %1;\n"
       "@P1 bra DONE;\nbra LAB_WAIT;\nDONE:\n}\n" ::"r"(bar), "r"(parity) : "memory");
 }
+// What the L2 does with lines that are read once: they are the first to leave, so that a stream of documents does not
+// push out what others left there (nor wait for their dirty lines to be written back). Else: as usual.
+__device__ __forceinline__ uint64_t read_policy(bool once) {
+  uint64_t first, normal;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first));
+  asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(normal));
+  return once ? first : normal;
+}
+// Brings a tensor map near, so that the first box does not wait for it.
+__device__ __forceinline__ void touch_map(const void* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 // One box of a tensor map into shared memory; x: first half-word of the row, y: first row. Outside is zero.
-__device__ __forceinline__ void copy_box(uint32_t to, const void* map, uint32_t bar, int x, int y) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(to),
-               "l"(map), "r"(bar), "r"(x), "r"(y) : "memory");
+__device__ __forceinline__ void copy_box(uint32_t to, const void* map, uint32_t bar, int x, int y, uint64_t policy) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
+               "l"(map), "r"(bar), "r"(x), "r"(y), "l"(policy) : "memory");
 }
 
 __device__ __forceinline__ void warpgroup_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

@@ -331,7 +331,7 @@ func TestTwoHundredFiftyRuns(t *testing.T) {
 func TestSplitIsAsGoodAsTheLoop(t *testing.T) {
 	d := openFirst(t)
 	e := NewEngine[float32](d, Float32)
-	for _, dim := range []int{32, 64, 96, 128, 192, 256, 384, exactAbove} {
+	for _, dim := range []int{32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 4096} {
 		worst, loop := 0.0, 0.0
 		for seed := range uint64(20) {
 			rng := rand.New(rand.NewPCG(seed, uint64(dim)))

@@ -14,13 +14,8 @@ type storage struct {
 	size     int64                 // bytes of an element of the operand
 }
 
-// float32 products of dims outside [exactBelow, exactAbove] go to the exact kernel: below, packing would cost more than it
-// saves; above, the tensor cores' own additions, which are coarser than float32's, add up to more than the error of a
-// float32 loop.
-const (
-	exactBelow = 32
-	exactAbove = 512
-)
+// float32 products of dims below exactBelow go to the exact kernel: packing would cost more than it saves.
+const exactBelow = 32
 
 // storageOf depends on the element type, the precision and dim alone: nothing about a batch decides a pair's arithmetic.
 func storageOf[T layout.Float](p Precision, dim int) storage {
@@ -34,7 +29,7 @@ func storageOf[T layout.Float](p Precision, dim int) storage {
 		return storage{pack: "maxsim_pack_f16", product: "f16", element: 2, width: multipleOf(8), operand: "f16", ofPacked: true, size: 2}
 	case p == TF32:
 		return storage{pack: "maxsim_pack_tf32", product: "tf32", element: 4, width: multipleOf(4), operand: "f32", size: 4}
-	case dim < exactBelow || dim > exactAbove:
+	case dim < exactBelow:
 		return storage{product: "exact_f32", operand: "f32", size: 4}
 	}
 	return storage{pack: "maxsim_pack_split", product: "split", element: 2,

@@ -237,6 +237,7 @@ int main(int argc, char** argv) {
       {"tiny wide", 3, 3, 1, 9, 1, 20, 36, 0, false, false, false, false, true},
       {"tiny one query", 1, 5, 30, 32, 1, 60, 64}, {"tiny long rows", 1, 3, 20, 60, 1, 60, 264},
       {"tiny stream", 2, 3, 1, 20, 1, 60, 600}, {"tiny long queries", 1, 2, 100, 128, 1, 60, 100},
+      {"tiny several long queries", 3, 2, 66, 128, 1, 90, 128}, {"tiny grouped long queries", 2, 0, 66, 128, 1, 90, 128, 2},
       {"tiny longer queries", 1, 2, 129, 160, 1, 60, 64}, {"tiny longer queries 96", 1, 2, 129, 160, 1, 60, 96},
       {"tiny longer queries 128", 1, 2, 129, 160, 1, 60, 128}, {"tiny longer queries 256", 1, 2, 129, 160, 1, 60, 256},
   };

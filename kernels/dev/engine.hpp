@@ -16,8 +16,8 @@ inline Choice choose(Precision p, bool hopper, int rows, int row, bool arg) {
   const int most = 232448;
   if (p == F32 || p == F64) return {std::string("maxsim_forward_exact_") + name(p), 4, 256, 0, 64};
   if (!hopper) {
-    std::string k = (p == BF16 || p == F16) && row <= 256 ? (row <= 128 ? "k4" : row <= 192 ? "k6" : "k8") : "stream";
-    return {type + k + tail + "_sm80", 1, 256, k == "stream" ? 98304 : k == "k4" ? 32768 : 65536, k == "stream" ? 128 : 256};
+    if (p > F16 || row > 256) return {type + "stream" + tail + "_sm80", 1, 256, 98304, 128};
+    return {type + (row <= 128 ? "k4" : row <= 192 ? "k6" : "k8") + tail + "_sm80", 1, 256, row <= 128 ? 32768 : 65536, 256};
   }
   if (p == SPLIT) return {type + (row <= 512 ? "k16_m128" : row <= 1024 ? "long_m128" : "stream") + tail + "_sm90a", 1, 384, most, 128};
   if (p == TF32) return {type + "stream" + tail + "_sm90a", 1, 640, most, 256};
@@ -115,7 +115,7 @@ struct Engine {
     bool gaps = totq == 0 || totd == 0;
     for (int i = 0; i < bq; i++) gaps |= Q.cu[i] == Q.cu[i + 1];
     for (int j = 0; j < bd; j++) gaps |= D.cu[j] == D.cu[j + 1];
-    direct = !gaps && hopper && p <= F16 && choice.tile == 64 && (group || bq == 1);
+    direct = !gaps && hopper && p <= F16 && choice.tile <= 128 && (group || bq == 1);
     if (direct) f.scores = scores.p;
     if (!exact && hopper) {
       tensor_map(fp.dtile, ds_.p, (int64_t)ld * storage, totd, 128);

@@ -61,6 +61,7 @@ template <class A, class B> inline typename std::common_type<A, B>::type max(A a
 }
 inline int __popc(unsigned v) { return __builtin_popcount(v); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
+template <class T> inline T __ldcs(const T* p) { return *p; }
 template <class T> inline T __ldg(const T* p) { return *p; }
 inline unsigned atomicAdd(unsigned* p, unsigned v) {
   const unsigned old = *p;
@@ -72,7 +73,7 @@ inline uint32_t __cvta_generic_to_shared(const void* p) { return emulate::shared
 // ---------------------------------------------------------------- threads together
 inline void __syncthreads() { emulate::sync("__syncthreads", 0, 0); }
 inline int __syncthreads_or(int vote) { return emulate::sync("__syncthreads_or", 0, 0, vote != 0); }
-inline void sync_warpgroup() { emulate::sync("bar.sync", 1, 128); }
+template <int THREADS> inline void sync_threads() { emulate::sync("bar.sync", 1, THREADS); }
 
 inline void __syncwarp() {
   int none = 0;
