@@ -52,6 +52,8 @@ type queue interface {
 // mark is an event: a point in a queue.
 type mark interface {
 	sync() error
+	// over reports whether the device has passed the mark; the caller is not held.
+	over() (bool, error)
 	// since returns the milliseconds on the device between two recorded and passed marks.
 	since(start mark) (float64, error)
 	close() error

@@ -209,5 +209,6 @@ func (q fakeQueue) close() error {
 type fakeMark struct{ *fake }
 
 func (m fakeMark) sync() error                 { return m.do(func() error { return nil }) }
+func (m fakeMark) over() (bool, error)         { return true, m.sync() }
 func (m fakeMark) since(mark) (float64, error) { return 1, nil }
 func (m fakeMark) close() error                { return fakeQueue(m).close() }

@@ -229,6 +229,14 @@ type cuEvent struct {
 
 func (m *cuEvent) sync() error { return m.do(m.handle.Synchronize) }
 
+func (m *cuEvent) over() (bool, error) {
+	err := m.do(m.handle.Query)
+	if errors.Is(err, cudrv.NotReady) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func (m *cuEvent) since(start mark) (ms float64, err error) {
 	err = m.do(func() (err error) { ms, err = start.(*cuEvent).handle.Elapsed(m.handle); return err })
 	return ms, err

@@ -77,16 +77,10 @@ func (l *loader[T]) reservePacked(s *side) (err error) {
 	return err
 }
 
-// rowsOf returns where the user's rows [lo, hi) go, and their memory.
-func (l *loader[T]) rowsOf(s *side, user []T, lo, hi int) (address, []byte) {
-	return s.raw + address(int64(lo)*l.dim*sizeOf[T]()), bytesOf(user[lo*int(l.dim) : hi*int(l.dim)])
-}
-
-// pack queues the conversion of the compact rows [lo, hi) into the form that the product reads, after all uploads queued
-// until now.
+// pack queues the conversion of the compact rows [lo, hi), which have arrived, into the form that the product reads.
 func (l *loader[T]) pack(s *side, lo, hi int64) error {
-	if err := l.device.after(l.device.work, l.device.in); err != nil || l.storage.pack == "" {
-		return err
+	if l.storage.pack == "" {
+		return nil
 	}
 	part := s.beginningAt(lo, l.storage, l.dim*sizeOf[T]())
 	return launch(l.device, packCall(l.storage.pack, hi-lo), &packParams{
@@ -107,11 +101,11 @@ func (l *loader[T]) place(s *side, user []T, packed bool) error {
 	}
 	h := newShipment(l.device)
 	defer h.end()
-	dst, src := l.rowsOf(s, user, 0, s.rows.matrix)
-	h.add(dst, src, false)
+	h.add(bytesOf(user))
 	if err := h.start(); err != nil {
 		return err
 	}
+	h.open(0, s.raw, nil)
 	if err := h.arrived(0); err != nil || !packed {
 		return err
 	}

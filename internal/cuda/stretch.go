@@ -56,13 +56,19 @@ func (f *pass[T]) inOrder(list []stretch[T]) error {
 	}
 	h := newShipment(f.device)
 	defer h.end()
-	for n, c := range list {
-		c.side.raw = c.origin
-		dst, src := f.rowsOf(c.side, c.user, c.lo, c.hi)
-		h.add(dst, src, inTurns && n >= turns)
+	for _, c := range list {
+		h.add(bytesOf(c.user[c.lo*f.b.Dim : c.hi*f.b.Dim]))
 	}
 	if err := h.start(); err != nil {
 		return err
+	}
+	place := func(n int, free mark) {
+		h.open(n, list[n].origin+address(int64(list[n].lo)*f.dim*sizeOf[T]()), free)
+	}
+	for n := range list {
+		if !inTurns || n < turns {
+			place(n, nil)
+		}
 	}
 	for n, c := range list {
 		c.side.raw = c.origin
@@ -73,10 +79,11 @@ func (f *pass[T]) inOrder(list []stretch[T]) error {
 			return err
 		}
 		if inTurns && n+turns < len(list) { // the stretch after next goes where this one is
-			if err := f.device.after(f.device.in, f.device.work); err != nil {
+			free := f.device.packed[n%turns]
+			if err := f.device.work.record(free); err != nil {
 				return err
 			}
-			h.open(n + turns)
+			place(n+turns, free)
 		}
 		if c.then == nil {
 			continue
