@@ -34,12 +34,12 @@ func (f *pass[T]) queries(q []T, then func() error) []stretch[T] {
 	return list
 }
 
-// documents returns a stretch for every portion, which is computed when it has been packed.
+// documents returns a stretch for every portion, which is computed when it has been packed. Portions are located before.
 func (f *pass[T]) documents(d []T, portions []portion) []stretch[T] {
 	list := make([]stretch[T], len(portions))
 	for n, c := range portions {
 		list[n] = f.stretchOf(&f.t.d, d, f.b.D.Cu, c.j0, c.j1)
-		list[n].then = func() error { return f.product(c) }
+		list[n].then = func() error { return f.product(portions[n]) }
 	}
 	return list
 }
@@ -47,19 +47,12 @@ func (f *pass[T]) documents(d []T, portions []portion) []stretch[T] {
 // turns is how many stretches of the user's rows are on the device at a time where they take turns.
 const turns = 2
 
-// inOrder uploads, packs and computes one stretch after the other, each while later ones are on their way. Where the
-// packed rows are all that is needed afterwards, the user's rows take turns in the same memory.
-func (f *pass[T]) inOrder(list []stretch[T]) error {
+// inOrder brings the stretches, whose rows h has, to the device, packs and computes one after the other, each while later
+// ones are on their way. Where the packed rows are all that is needed afterwards, the user's rows take turns in the same
+// memory.
+func (f *pass[T]) inOrder(h *shipment, list []stretch[T]) error {
 	inTurns := f.storage.ofPacked && len(list) > turns
 	if err := f.locateRows(list, inTurns); err != nil {
-		return err
-	}
-	h := newShipment(f.device)
-	defer h.end()
-	for _, c := range list {
-		h.add(bytesOf(c.user[c.lo*f.b.Dim : c.hi*f.b.Dim]))
-	}
-	if err := h.start(); err != nil {
 		return err
 	}
 	place := func(n int, free mark) {
