@@ -11,10 +11,9 @@ import (
 
 // Host memory that the driver does not know cannot be copied by the card while the program runs on. It goes through a
 // ring of page-locked memory: processors copy it slot by slot, and the card copies runs of slots that follow one another.
-// So the card starts after one slot, and few of its copies have to be queued. The ring is small enough to stay in the
-// processors' caches.
+// So the card starts after one slot, and few of its copies have to be queued.
 const (
-	defaultSlot    = 128 << 10 // bytes: 15 to 30 us of a core, which copies 5 to 12 GB/s
+	defaultSlot    = 128 << 10 // bytes: 10 to 25 us of a core, which copies 5 to 12 GB/s
 	defaultSlots   = 64
 	defaultWorkers = 12 // the bus does 25 to 55 GB/s
 
@@ -33,6 +32,7 @@ type ring struct {
 	slots   int64 // how many
 	workers int   // goroutines of a transfer, if there are as many processors
 	memory  []byte
+	store   func(dst, src []byte) // fills a slot
 
 	reserved int64        // places before it have been some transfer's
 	landed   atomic.Int64 // places before it are no longer the card's
@@ -47,7 +47,7 @@ type flight struct {
 }
 
 func newRing(drv driver) *ring {
-	return &ring{drv: drv, slot: defaultSlot, slots: defaultSlots, workers: defaultWorkers}
+	return &ring{drv: drv, slot: defaultSlot, slots: defaultSlots, workers: defaultWorkers, store: drv.stream}
 }
 
 // prepare makes the memory, once.

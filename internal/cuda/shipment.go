@@ -190,7 +190,8 @@ func (h *shipment) work() {
 
 // fill copies piece n into the ring.
 func (h *shipment) fill(n int64) {
-	copy(h.device.staging.ring.at(h.first+n), h.pieces[n])
+	ring := h.device.staging.ring
+	ring.store(ring.at(h.first+n), h.pieces[n])
 	h.filled[n].Store(true)
 }
 
