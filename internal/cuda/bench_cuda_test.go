@@ -60,6 +60,7 @@ type workload struct {
 	b                        layout.Batch
 	q, d, scores, ds, dq, dd []float32
 	backward                 bool
+	walls                    [3]time.Duration // of the last step's calls: forward, dq, dd
 }
 
 func (s shape) workload(d *Device, registered, backward bool) *workload {
@@ -88,22 +89,30 @@ func (s shape) workload(d *Device, registered, backward bool) *workload {
 
 // step is one engine call or a whole training step, with fresh results as the ops take them.
 func (w *workload) step(d *Device, e *Engine[float32]) error {
+	start := time.Now()
+	lap := func(n int) {
+		now := time.Now()
+		w.walls[n] = now.Sub(start)
+		start = now
+	}
 	tape, err := e.Forward(&w.b, w.q, w.d, w.scores, w.backward)
+	lap(0)
 	if err != nil || !w.backward {
 		return err
 	}
 	tape.(*Tape).Expect(2)
 	w.dq, w.dd = nil, nil
 	dq := Alloc[float32](d, len(w.q))
-	if err := e.Backward(&w.b, w.q, w.d, tape, w.ds, dq, nil); err != nil {
+	err = e.Backward(&w.b, w.q, w.d, tape, w.ds, dq, nil)
+	lap(1)
+	if err != nil {
 		return err
 	}
 	dd := Alloc[float32](d, len(w.d))
-	if err := e.Backward(&w.b, w.q, w.d, tape, w.ds, nil, dd); err != nil {
-		return err
-	}
+	err = e.Backward(&w.b, w.q, w.d, tape, w.ds, nil, dd)
+	lap(2)
 	w.dq, w.dd = dq, dd
-	return nil
+	return err
 }
 
 func BenchmarkForward(b *testing.B) { benchmark(b, false) }

@@ -28,7 +28,7 @@ const (
 // Places are numbered without end, from transfer to transfer; place n is slot n mod slots.
 type ring struct {
 	drv     driver
-	slot    int   // bytes
+	slot    int   // bytes, a multiple of 64
 	slots   int64 // how many
 	workers int   // goroutines of a transfer, if there are as many processors
 	memory  []byte
