@@ -59,11 +59,9 @@ func listOf(b *testing.B, s string) (list []int) {
 
 // use makes the device's next transfers go through such a ring.
 func (c ringTried) use(b *testing.B, d *Device) {
+	setRing(b, d, c.slot, c.ring/c.slot)
 	r := d.staging.ring
-	if err := d.exclusively(d.staging.close); err != nil {
-		b.Fatal(err)
-	}
-	r.workers, r.slot, r.slots = c.workers, c.slot, int64(c.ring/c.slot)
+	r.workers = c.workers
 	switch c.stores {
 	case "streamed":
 		r.store = d.drv.stream
@@ -71,6 +69,9 @@ func (c ringTried) use(b *testing.B, d *Device) {
 		r.store = func(dst, src []byte) { copy(dst, src) }
 	default:
 		b.Fatalf("-staging.stores %q", c.stores)
+	}
+	if err := d.exclusively(r.prepare); err != nil { // which takes far longer than a transfer
+		b.Fatal(err)
 	}
 }
 
@@ -116,9 +117,8 @@ func measureBus(b *testing.B, d *Device, bytes int) {
 	from := bytesOf(Alloc[float32](d, bytes/4))
 	for size := 128 << 10; size <= 4<<20; size *= 2 {
 		b.Run(fmt.Sprintf("copy=%dKiB", size>>10), func(b *testing.B) {
-			b.SetBytes(int64(bytes))
-			for b.Loop() {
-				err := d.exclusively(func() error {
+			timed(b, bytes, func() error {
+				return d.exclusively(func() error {
 					for lo := 0; lo < bytes; lo += size {
 						if err := d.in.upload(to+address(lo), unsafe.Pointer(&from[lo]), int64(min(size, bytes-lo))); err != nil {
 							return err
@@ -126,10 +126,7 @@ func measureBus(b *testing.B, d *Device, bytes int) {
 					}
 					return d.in.sync()
 				})
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
+			})
 		})
 	}
 }
@@ -137,9 +134,8 @@ func measureBus(b *testing.B, d *Device, bytes int) {
 // measureRing times a shipment whose copies by the card take no time.
 func measureRing(b *testing.B, d *Device, src []byte) {
 	r := d.staging.ring
-	b.SetBytes(int64(len(src)))
-	for b.Loop() {
-		err := d.exclusively(func() error {
+	timed(b, len(src), func() error {
+		return d.exclusively(func() error {
 			h := newShipment(d)
 			defer h.end()
 			h.add(src)
@@ -156,10 +152,7 @@ func measureRing(b *testing.B, d *Device, src []byte) {
 			}
 			return nil
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
+	})
 }
 
 func measureUpload(b *testing.B, d *Device, src []byte) {
@@ -169,9 +162,8 @@ func measureUpload(b *testing.B, d *Device, src []byte) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.SetBytes(int64(len(src)))
-	for b.Loop() {
-		err := d.exclusively(func() error {
+	timed(b, len(src), func() error {
+		return d.exclusively(func() error {
 			h := newShipment(d)
 			defer h.end()
 			h.add(src)
@@ -184,10 +176,21 @@ func measureUpload(b *testing.B, d *Device, src []byte) {
 			}
 			return d.in.sync()
 		})
-		if err != nil {
+	})
+}
+
+// timed reports the median of what f takes to copy bytes.
+func timed(b *testing.B, bytes int, f func() error) {
+	var times []float64
+	for b.Loop() {
+		start := time.Now()
+		if err := f(); err != nil {
 			b.Fatal(err)
 		}
+		times = append(times, time.Since(start).Seconds())
 	}
+	b.ReportMetric(median(times)*1e9, "ns/op")
+	b.ReportMetric(float64(bytes)/median(times)/1e9, "GB/s")
 }
 
 // measureWalls times whole steps and the three calls that each consists of.

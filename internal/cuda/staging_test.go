@@ -130,3 +130,41 @@ func noise(n int) []byte {
 	}
 	return x
 }
+
+// TestStagingThatFails lets every driver call of an upload and a download fail in turn. Nothing hangs, and the next
+// transfers are whole.
+func TestStagingThatFails(t *testing.T) {
+	for _, procs := range []int{1, 4} {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+		failures := 0
+		for calls := 0; ; calls++ {
+			d, f := openFake(t, 1<<26)
+			d.staging.ring.slot, d.staging.ring.slots = 2048, 4
+			memory := &scope{pool: d.pool}
+			a, err := memory.alloc(50_000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			src, dst := noise(50_000), make([]byte, 50_000)
+			f.countdown = calls
+			err = errors.Join(shipHalves(d, a, src), download(d, dst, a))
+			over := f.countdown > 0
+			f.countdown = -1
+			if err != nil && !errors.Is(err, errFake) {
+				t.Fatal(err)
+			}
+			if err != nil {
+				failures++
+			}
+			d.drain()
+			roundTrip(t, d, f, 20_000)
+			memory.close()
+			if over { // nothing was left to fail
+				break
+			}
+		}
+		if failures < 20 {
+			t.Errorf("only %d calls failed", failures)
+		}
+	}
+}
