@@ -23,8 +23,8 @@ type driver interface {
 	// pin returns page-locked host memory that is no Go memory; unpin releases it.
 	pin(bytes int64) (unsafe.Pointer, error)
 	unpin(p unsafe.Pointer) error
-	// stream copies src to the beginning of dst, which is pinned, at a multiple of 16 bytes, and read by the card next.
-	stream(dst, src []byte)
+	// copyUncached copies src to the beginning of dst, which is pinned, at a multiple of 16 bytes, and read by the card next.
+	copyUncached(dst, src []byte)
 	// register page-locks Go memory, which must stay reachable until unregister.
 	register(p unsafe.Pointer, bytes int64) error
 	unregister(p uintptr) error

@@ -121,7 +121,7 @@ func (f *fake) unpin(p unsafe.Pointer) error {
 	return nil
 }
 
-func (f *fake) stream(dst, src []byte) { copy(dst[:len(src)], src) }
+func (f *fake) copyUncached(dst, src []byte) { copy(dst[:len(src)], src) }
 
 func (f *fake) register(p unsafe.Pointer, bytes int64) error {
 	return f.do(func() error { f.registered[uintptr(p)] = bytes; return nil })

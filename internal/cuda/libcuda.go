@@ -114,7 +114,7 @@ func (l *libcuda) unpin(p unsafe.Pointer) error {
 	return l.do(func() error { return cudrv.HostFree(p) })
 }
 
-func (l *libcuda) stream(dst, src []byte) { cudrv.Stream(dst, src) }
+func (l *libcuda) copyUncached(dst, src []byte) { cudrv.CopyUncached(dst, src) }
 
 func (l *libcuda) register(p unsafe.Pointer, bytes int64) error {
 	return l.do(func() error { return cudrv.HostRegister(p, bytes) })

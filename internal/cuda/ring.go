@@ -47,7 +47,7 @@ type flight struct {
 }
 
 func newRing(drv driver) *ring {
-	return &ring{drv: drv, slot: defaultSlot, slots: defaultSlots, workers: defaultWorkers, store: drv.stream}
+	return &ring{drv: drv, slot: defaultSlot, slots: defaultSlots, workers: defaultWorkers, store: drv.copyUncached}
 }
 
 // prepare makes the memory, once.

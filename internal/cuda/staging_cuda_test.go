@@ -18,7 +18,7 @@ import (
 var (
 	tryWorkers  = flag.String("staging.workers", "4,8,12,15", "goroutines that fill the ring")
 	trySlots    = flag.String("staging.slot", "128", "KiB of a slot")
-	tryStores   = flag.String("staging.stores", "streamed", "how slots are filled: streamed, past the caches, or cached, as Go copies")
+	tryStores   = flag.String("staging.stores", "uncached", "how slots are filled: uncached or cached, as Go copies")
 	tryRings    = flag.String("staging.ring", "8", "MiB of the ring")
 	tryPortions = flag.String("staging.portion", "8", "MiB of documents that are worth a copy and a computation of their own")
 )
@@ -63,8 +63,8 @@ func (c ringTried) use(b *testing.B, d *Device) {
 	r := d.staging.ring
 	r.workers = c.workers
 	switch c.stores {
-	case "streamed":
-		r.store = d.drv.stream
+	case "uncached":
+		r.store = d.drv.copyUncached
 	case "cached":
 		r.store = func(dst, src []byte) { copy(dst, src) }
 	default:

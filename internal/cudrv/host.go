@@ -11,7 +11,7 @@ package cudrv
 #endif
 
 // 64 bytes a round, and the rest by memcpy. The fence orders the stores before the call that has the device read them.
-static void cudrv_stream(void *dst, const void *src, size_t n) {
+static void cudrv_copy_uncached(void *dst, const void *src, size_t n) {
 	size_t k = 0;
 #ifdef __SSE2__
 	for (; k + 64 <= n; k += 64) {
@@ -44,12 +44,12 @@ func HostAlloc(bytes int64) (unsafe.Pointer, error) {
 // HostFree releases what [HostAlloc] returned.
 func HostFree(p unsafe.Pointer) error { return result(C.cuMemFreeHost(p)) }
 
-// Stream copies src to dst, which a device is about to read and no processor is: on amd64 past the caches, so that its old
-// content is not fetched and nothing else is driven out. dst has room for src and, like all page-locked memory, starts at
-// a multiple of 16 bytes.
-func Stream(dst, src []byte) {
+// CopyUncached copies src to the beginning of dst, which a device is about to read and no processor is: on amd64 past
+// the caches, so that dst's old content is not fetched and nothing else is driven out of them. dst starts at a multiple
+// of 16 bytes.
+func CopyUncached(dst, src []byte) {
 	if len(src) > 0 {
-		C.cudrv_stream(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), C.size_t(len(src)))
+		C.cudrv_copy_uncached(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), C.size_t(len(src)))
 	}
 }
 
