@@ -72,34 +72,29 @@ func (t *delivery) fetch(q queue, src address) error {
 		case sent == n:
 			return nil
 		default: // all that is in the ring has arrived
-			if k := t.next.Load(); k < int64(sent) && t.next.CompareAndSwap(k, k+1) {
-				t.empty(k)
-				continue
+			if !t.emptyNext() {
+				until(t.emptied[freed].Load)
 			}
-			until(t.emptied[freed].Load)
 		}
 	}
 }
 
-// work empties one piece after the other, as they arrive.
+// work empties one piece after the other until there are none, or the download fails.
 func (t *delivery) work() {
-	for {
-		k := t.next.Add(1) - 1
-		if k >= int64(len(t.emptied)) {
-			return
-		}
-		until(func() bool { return t.ring.landed.Load() > t.first+k || t.quit.Load() })
-		if t.quit.Load() {
-			return
-		}
-		t.empty(k)
+	over := func() bool { return t.quit.Load() || t.next.Load() >= int64(len(t.emptied)) }
+	for !over() {
+		until(func() bool { return t.emptyNext() || over() })
 	}
 }
 
-// empty brings piece k, which has arrived, to its place.
-func (t *delivery) empty(k int64) {
-	r := t.ring
+// emptyNext brings the next piece to its place, if there is one that has arrived.
+func (t *delivery) emptyNext() bool {
+	r, k := t.ring, t.next.Load()
+	if k >= int64(len(t.emptied)) || t.first+k >= r.landed.Load() || !t.next.CompareAndSwap(k, k+1) {
+		return false
+	}
 	lo := int(k) * r.slot
 	copy(t.dst[lo:min(lo+r.slot, len(t.dst))], r.at(t.first+k))
 	t.emptied[k].Store(true)
+	return true
 }

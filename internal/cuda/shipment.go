@@ -74,19 +74,26 @@ func (h *shipment) open(k int, dst address, gate mark) {
 
 // arrived makes what is queued on the work queue from now on see part k, which is open, and all parts before it.
 func (h *shipment) arrived(k int) error {
-	d := h.device
-	for h.now <= k {
-		moved, err := h.send()
+	d, ring := h.device, h.device.staging.ring
+	for idle := 0; h.now <= k; {
+		moved, err := h.send(leastCopy)
 		if err != nil {
 			return err
 		}
 		if !moved && h.fillNext() {
 			continue
 		}
-		if err := d.staging.ring.land(false); err != nil {
+		if err := ring.land(false); err != nil {
 			return err
 		}
-		if !moved {
+		if !moved && len(ring.flights) == 0 { // a small copy is better than none
+			if moved, err = h.send(1); err != nil {
+				return err
+			}
+		}
+		if moved {
+			idle = 0
+		} else if idle++; idle%pollsAtOnce == 0 {
 			runtime.Gosched()
 		}
 	}
@@ -94,7 +101,7 @@ func (h *shipment) arrived(k int) error {
 		return err
 	}
 	for range copiesAhead {
-		if moved, err := h.send(); err != nil {
+		if moved, err := h.send(leastCopy); err != nil {
 			return err
 		} else if !moved {
 			break
@@ -103,12 +110,15 @@ func (h *shipment) arrived(k int) error {
 	return d.work.wait(d.point)
 }
 
+// pollsAtOnce is how often the caller looks, within about 100 us, before other goroutines get its turn.
+const pollsAtOnce = 64
+
 // copiesAhead is how many copies of later parts are queued when one has arrived, so that the bus does not rest while the
 // caller queues kernels.
 const copiesAhead = 2
 
-// send queues the next copy, if there is something to copy and a place for it.
-func (h *shipment) send() (moved bool, err error) {
+// send queues the next copy, if there is a place for it and it is of at least so many bytes or as long as it can be.
+func (h *shipment) send(least int) (moved bool, err error) {
 	if h.now == len(h.parts) || h.parts[h.now].closed {
 		return false, nil
 	}
@@ -116,7 +126,7 @@ func (h *shipment) send() (moved bool, err error) {
 	from, end := p.src, 0
 	if p.end > 0 {
 		var bytes int
-		if end, bytes = h.ready(p); bytes == 0 {
+		if end, bytes = h.ready(p, least); bytes == 0 {
 			return false, nil
 		}
 		from = d.staging.ring.at(h.first + int64(h.sent))[:bytes]
@@ -145,8 +155,9 @@ func (h *shipment) send() (moved bool, err error) {
 	return true, nil
 }
 
-// ready returns the end of the pieces of p that one copy takes now, and their bytes: none if a later copy is better.
-func (h *shipment) ready(p *part) (end, bytes int) {
+// ready returns the end of the pieces of p that one copy takes now, and their bytes: none if it could be of least bytes
+// later and is not now.
+func (h *shipment) ready(p *part, least int) (end, bytes int) {
 	ring := h.device.staging.ring
 	end = h.sent
 	for end < p.end && bytes < mostCopy && h.filled[end].Load() {
@@ -156,43 +167,30 @@ func (h *shipment) ready(p *part) (end, bytes int) {
 			return end, bytes
 		}
 	}
-	if bytes < leastCopy && end < p.end && len(ring.flights) > 0 {
+	if bytes < least && end < p.end {
 		return h.sent, 0
 	}
 	return end, bytes
 }
 
-// fillNext fills the piece that is to be sent next, if nobody has begun to.
+// fillNext fills the next piece, if there is one and room for it. A piece is begun only then: the caller can send none
+// before it, however long the goroutine that has it may be kept from running.
 func (h *shipment) fillNext() bool {
-	n := int64(h.sent)
-	if !h.device.staging.ring.vacant(h.first+n) || !h.next.CompareAndSwap(n, n+1) {
+	ring, n := h.device.staging.ring, h.next.Load()
+	if n >= int64(len(h.pieces)) || !ring.vacant(h.first+n) || !h.next.CompareAndSwap(n, n+1) {
 		return false
 	}
-	h.fill(n)
+	ring.store(ring.at(h.first+n), h.pieces[n])
+	h.filled[n].Store(true)
 	return true
 }
 
 // work fills one piece after the other until there are none, or the shipment ends early.
 func (h *shipment) work() {
-	ring := h.device.staging.ring
-	for {
-		n := h.next.Add(1) - 1
-		if n >= int64(len(h.pieces)) {
-			return
-		}
-		until(func() bool { return ring.vacant(h.first+n) || h.quit.Load() })
-		if h.quit.Load() {
-			return
-		}
-		h.fill(n)
+	over := func() bool { return h.quit.Load() || h.next.Load() >= int64(len(h.pieces)) }
+	for !over() {
+		until(func() bool { return h.fillNext() || over() })
 	}
-}
-
-// fill copies piece n into the ring.
-func (h *shipment) fill(n int64) {
-	ring := h.device.staging.ring
-	ring.store(ring.at(h.first+n), h.pieces[n])
-	h.filled[n].Store(true)
 }
 
 // end stops the reading of parts that have not been asked for. Nothing reads host memory by processor after it.
