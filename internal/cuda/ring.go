@@ -156,17 +156,28 @@ func (r *ring) land(wait bool) error {
 	return nil
 }
 
-// until polls done, which other goroutines bring about, within microseconds as a rule.
+// patience is the waiting for what the card or other goroutines bring about. It takes microseconds as a rule, less than
+// to wake a thread, so the first waits are polls; after 100 us they are sleeps.
+type patience struct {
+	polls int
+	since time.Time
+}
+
+func (p *patience) wait() {
+	if p.polls++; p.polls%16 != 0 {
+		return
+	}
+	switch now := time.Now(); {
+	case p.since.IsZero():
+		p.since = now
+	case now.Sub(p.since) > 100*time.Microsecond:
+		time.Sleep(50 * time.Microsecond)
+	}
+}
+
+// until waits until done.
 func until(done func() bool) {
-	// Polls before other goroutines get their turn, which wakes a thread and may move this goroutine to it, and before a
-	// longer wait: about 10 us and 1 ms.
-	const atOnce, inAll = 1 << 12, 1 << 19
-	for n := 1; !done(); n++ {
-		switch {
-		case n > inAll:
-			time.Sleep(50 * time.Microsecond)
-		case n%atOnce == 0:
-			runtime.Gosched()
-		}
+	for p := (patience{}); !done(); {
+		p.wait()
 	}
 }

@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -75,7 +74,7 @@ func (h *shipment) open(k int, dst address, gate mark) {
 // arrived makes what is queued on the work queue from now on see part k, which is open, and all parts before it.
 func (h *shipment) arrived(k int) error {
 	d, ring := h.device, h.device.staging.ring
-	for idle := 0; h.now <= k; {
+	for p := (patience{}); h.now <= k; {
 		moved, err := h.send(leastCopy)
 		if err != nil {
 			return err
@@ -92,9 +91,9 @@ func (h *shipment) arrived(k int) error {
 			}
 		}
 		if moved {
-			idle = 0
-		} else if idle++; idle%pollsAtOnce == 0 {
-			runtime.Gosched()
+			p = patience{}
+		} else {
+			p.wait()
 		}
 	}
 	if err := d.in.record(d.point); err != nil {
@@ -109,9 +108,6 @@ func (h *shipment) arrived(k int) error {
 	}
 	return d.work.wait(d.point)
 }
-
-// pollsAtOnce is how often the caller looks, within about 100 us, before other goroutines get its turn.
-const pollsAtOnce = 64
 
 // copiesAhead is how many copies of later parts are queued when one has arrived, so that the bus does not rest while the
 // caller queues kernels.
