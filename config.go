@@ -13,7 +13,7 @@ func (c Config) brief() string {
 		name string
 	}{
 		{c.Mean, "mean"}, {c.FrozenQueries, "frozen queries"}, {c.FrozenDocs, "frozen docs"},
-		{c.Precision != Float32, c.Precision.String()}, {c.Device != nil, c.Device.Name()},
+		{c.Precision != Float32, c.Precision.String()}, {!c.Device.isCPU(), c.Device.Name()},
 	} {
 		if s.on {
 			set = append(set, s.name)
@@ -33,7 +33,7 @@ func (c Config) check() error {
 	if int(c.Precision) >= len(precisionNames) {
 		return fmt.Errorf("%w: %v, expected one of %v", ErrConfig, c.Precision, precisionNames)
 	}
-	if c.Device == nil && c.Precision != Float32 {
+	if c.Device.isCPU() && c.Precision != Float32 {
 		return fmt.Errorf("%w: precision %v needs a CUDA device, the CPU computes float32", ErrConfig, c.Precision)
 	}
 	return nil

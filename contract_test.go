@@ -1,12 +1,8 @@
 package maxsim_test
 
 import (
-	"errors"
-	"io"
-	"log"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -14,7 +10,6 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
-	maxsim "github.com/flash-maxsim/gorgonia-maxsim"
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/casefile"
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/oracle"
@@ -324,116 +319,5 @@ func TestUpstreamGradientOfATransposedView(t *testing.T) {
 		t.Run(machine, func(t *testing.T) {
 			closedForm(t, p, gradients[float64](t, c, p, machine), new(tally))
 		})
-	}
-}
-
-// Machines that trace, log or watch for NaN look at every value, the tape included.
-func TestWatchedMachines(t *testing.T) {
-	c := contractCase()
-	p := newGradProblem(t, c)
-	quiet := log.New(io.Discard, "", 0)
-	for name, options := range map[string][]gorgonia.VMOpt{
-		"trace":     {gorgonia.TraceExec()},
-		"NaN":       {gorgonia.WithNaNWatch()},
-		"infinity":  {gorgonia.WithInfWatch()},
-		"log":       {gorgonia.WithLogger(quiet), gorgonia.WithWatchlist(), gorgonia.WithValueFmt("%+1.1s")},
-		"dual":      {gorgonia.BindDualValues()},
-		"eval mode": {gorgonia.EvalMode()},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g, dq, dd := mustGrad(t, c.setting, inputsOf[float64](c, p, machines[0]))
-			vm := gorgonia.NewTapeMachine(g.ExprGraph, options...)
-			defer vm.Close()
-			for range 2 {
-				vm.Reset()
-				if err := vm.RunAll(); err != nil {
-					t.Fatal(err)
-				}
-				closedForm(t, p, outputs[float64]{dq: elements[float64](dq.Value()), dd: elements[float64](dd.Value())}, new(tally))
-			}
-		})
-	}
-}
-
-// After an error the same machine runs again on good inputs.
-func TestRunAfterAnError(t *testing.T) {
-	for _, machine := range machines {
-		t.Run(machine, func(t *testing.T) {
-			c := gradCase{name: "packed", setting: setting{layout: casefile.Packed, grads: true}, qShape: []int{7, 3}, dShape: []int{9, 3},
-				cuQ: []int{0, 3, 6}, cuD: []int{0, 4, 4, 9}}
-			p := newGradProblem(t, c)
-			good := inputsOf[float64](c, p, machine)
-			prog, err := compile[float64](machine, c.setting, good)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer prog.close()
-			for range 2 {
-				bad := good
-				bad.cuD = offsets([]int{0, 5, 4, 9})
-				if _, err := prog.step(bad); !errors.Is(maxsim.Cause(err), maxsim.ErrOffsets) {
-					t.Fatalf("error %v, want one that is ErrOffsets", err)
-				}
-				got, err := prog.step(good)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got.argmax = nil // by rows in this layout; TestCases compares it
-				checkProblem(t, p, got)
-			}
-		})
-	}
-}
-
-// The bits of scores, argmax and gradients do not depend on the number of threads, and those of a pair not on what else
-// is in the graph.
-func TestBitsDoNotDependOnThreads(t *testing.T) {
-	c := gradCase{name: "threads", setting: setting{layout: casefile.AllPairs, grads: true}, qShape: []int{9, 33, 40}, dShape: []int{13, 70, 40},
-		maskQ: func(s, t int) bool { return t < 33-s }, maskD: func(s, t int) bool { return (s*7+t)%5 != 3 }}
-	p := &gradProblem{batch: &layout.Batch{Dim: 40}}
-	p.batch.Q, p.maskQ = sequencesOf(c.qShape, nil, c.maskQ)
-	p.batch.D, p.maskD = sequencesOf(c.dShape, nil, c.maskD)
-	p.q, p.d, p.ds = make([]float64, 9*33*40), make([]float64, 13*70*40), make([]float64, 9*13)
-	p = p.withNumbers(1)
-	for _, machine := range machines {
-		t.Run(machine, func(t *testing.T) {
-			var first outputs[float32]
-			for n, threads := range []int{1, 2, 5, runtime.GOMAXPROCS(0)} {
-				was := runtime.GOMAXPROCS(threads)
-				got := gradients[float32](t, c, p, machine)
-				runtime.GOMAXPROCS(was)
-				if n == 0 {
-					first = got
-				}
-				checkSameBits(t, got, first)
-			}
-		})
-	}
-}
-
-// A few steps of Adam lower a loss on one graph, machine and solver: gradients arrive in the dual values and are zeroed
-// by the solver.
-func TestTrainingLowersTheLoss(t *testing.T) {
-	c := contractCase()
-	p := newGradProblem(t, c)
-	g, _, _ := mustGrad(t, c.setting, inputsOf[float64](c, p, machines[0]))
-	var loss gorgonia.Value
-	gorgonia.Read(g.loss, &loss)
-	vm := gorgonia.NewTapeMachine(g.ExprGraph, gorgonia.BindDualValues(g.q, g.d))
-	defer vm.Close()
-	solver := gorgonia.NewAdamSolver(gorgonia.WithLearnRate(0.05))
-	var losses []float64
-	for range 30 {
-		if err := vm.RunAll(); err != nil {
-			t.Fatal(err)
-		}
-		losses = append(losses, scalar(loss))
-		if err := solver.Step([]gorgonia.ValueGrad{g.q, g.d}); err != nil {
-			t.Fatal(err)
-		}
-		vm.Reset()
-	}
-	if last := losses[len(losses)-1]; !(last < losses[0]-1) {
-		t.Errorf("losses %v do not fall", losses)
 	}
 }

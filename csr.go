@@ -29,13 +29,21 @@ type CSR struct {
 func (c *CSR) Row(r int) []int32 { return c.ColIndices[c.RowOffsets[r]:c.RowOffsets[r+1]] }
 
 // InverseGrid returns the inverse of the argmax of the last run of a scores node, for example to draw which parts of a
-// page a query looked at. The graph must have stored the argmax: it differentiates the scores, or [Argmax] was called
-// before the machine was made.
+// page a query looked at. The graph must have stored the argmax, as [LastArgmax] asks.
 func InverseGrid(scores *gorgonia.Node) (*CSR, error) {
-	_, t, err := lastRun(scores)
+	t, err := lastRun(scores)
 	if err != nil {
 		return nil, err
 	}
+	m, err := t.inverse()
+	if err != nil {
+		return nil, err
+	}
+	return &CSR{RowOffsets: m.Offsets, ColIndices: m.Columns}, nil
+}
+
+// inverse returns the inverse grid of a tape that was recorded.
+func (t *tape) inverse() (*csr.Matrix, error) {
 	argmax, err := t.recorded.Argmax()
 	if err != nil {
 		return nil, deviceError(err)
@@ -44,5 +52,5 @@ func InverseGrid(scores *gorgonia.Node) (*CSR, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrInternal, err)
 	}
-	return &CSR{RowOffsets: m.Offsets, ColIndices: m.Columns}, nil
+	return m, nil
 }

@@ -11,12 +11,14 @@ import (
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
-// Device is where MaxSim nodes run, named in [Config]. A nil *Device is the CPU; [OpenCUDA] opens a GPU. A Device is safe
-// for use by many graphs, machines and goroutines; several may be open at once.
+// Device is where MaxSim nodes run, named in [Config]. Nil and the zero Device are the CPU; [OpenCUDA] opens a GPU. A
+// Device is safe for use by many graphs, machines and goroutines; several may be open at once.
 //
 // Gorgonia's values live in host memory, so a node on a GPU copies its inputs there and its results back. The argmax,
 // its inverse and the copies of q and d stay on the device from the forward pass to the gradients of the same run.
 type Device struct{ cuda *cuda.Device }
+
+func (d *Device) isCPU() bool { return d == nil || d.cuda == nil }
 
 // DeviceVariable is the environment variable that [OpenDevice] reads when it is given no name.
 const DeviceVariable = "MAXSIM_DEVICE"
@@ -58,7 +60,7 @@ func OpenDevice(name string) (*Device, error) {
 // Close gives back everything that the device holds: memory, queues, its share of the GPU's context. Nodes that name it
 // fail from then on. Closing the CPU, or closing twice, does nothing.
 func (d *Device) Close() error {
-	if d == nil {
+	if d.isCPU() {
 		return nil
 	}
 	return deviceError(d.cuda.Close())
@@ -66,7 +68,7 @@ func (d *Device) Close() error {
 
 // Name returns the name by which [OpenDevice] opens the device: cpu, cuda:0.
 func (d *Device) Name() string {
-	if d == nil {
+	if d.isCPU() {
 		return "cpu"
 	}
 	return d.cuda.String()
@@ -74,7 +76,7 @@ func (d *Device) Name() string {
 
 // String is the name, and tells the device from every other one.
 func (d *Device) String() string {
-	if d == nil {
+	if d.isCPU() {
 		return "cpu"
 	}
 	return fmt.Sprintf("%v(%p)", d.cuda, d)
@@ -82,7 +84,7 @@ func (d *Device) String() string {
 
 // Describe returns what the device is: for a GPU its name, compute capability, memory and driver.
 func (d *Device) Describe() string {
-	if d == nil {
+	if d.isCPU() {
 		return "cpu"
 	}
 	return d.cuda.Properties().String()
@@ -99,7 +101,7 @@ type MemoryReport struct {
 
 // Memory reports what the device holds; zeros for the CPU.
 func (d *Device) Memory() (MemoryReport, error) {
-	if d == nil {
+	if d.isCPU() {
 		return MemoryReport{}, nil
 	}
 	m, err := d.cuda.Memory()
@@ -109,7 +111,7 @@ func (d *Device) Memory() (MemoryReport, error) {
 // SetMemoryLimit bounds the device memory that is held, in bytes; 0 leaves the card as the only bound. A pass that does
 // not fit is an error that says how many bytes were asked for; the device stays usable.
 func (d *Device) SetMemoryLimit(bytes int64) error {
-	if d == nil {
+	if d.isCPU() {
 		return fmt.Errorf("%w: the CPU has no memory limit to set", ErrConfig)
 	}
 	return deviceError(d.cuda.SetMemoryLimit(bytes))
@@ -124,7 +126,7 @@ func deviceError(err error) error {
 
 // engineOf returns the engine of a Config for the element type T.
 func engineOf[T layout.Float](cfg Config) (layout.Engine[T], error) {
-	if cfg.Device == nil {
+	if cfg.Device.isCPU() {
 		return cpu.New[T](), nil
 	}
 	engine := cuda.NewEngine[T](cfg.Device.cuda, cuda.Precision(cfg.Precision))
@@ -140,7 +142,7 @@ func engineOf[T layout.Float](cfg Config) (layout.Engine[T], error) {
 
 // alloc returns n elements of unspecified content for a result: on a GPU, memory that is copied to without a detour.
 func alloc[T layout.Float](cfg Config, n int) []T {
-	if cfg.Device == nil {
+	if cfg.Device.isCPU() {
 		return make([]T, n)
 	}
 	return cuda.Alloc[T](cfg.Device.cuda, n)

@@ -29,10 +29,13 @@ type ResidentDocs struct {
 // precision is that of the nodes that will use them. A node that names the result must be frozen on the document side;
 // its document input still gives the shape, and its mask must hold the same values.
 func (d *Device) KeepDocs(docs, mask *tensor.Dense, precision Precision) (*ResidentDocs, error) {
-	if d == nil {
+	if d.isCPU() {
 		return nil, fmt.Errorf("%w: documents can be kept on a CUDA device only", ErrConfig)
 	}
-	if docs == nil || docs.Dims() != 3 {
+	if err := (Config{Device: d, Precision: precision}).check(); err != nil {
+		return nil, err
+	}
+	if docs == nil || docs.Dims() != 3 || docs.Shape()[2] < 1 {
 		return nil, fmt.Errorf("%w: resident documents %v, expected [bd, td, dim]", ErrShape, shapeOf(docs))
 	}
 	r := &ResidentDocs{device: d, precision: precision, shape: docs.Shape().Clone(), dtype: docs.Dtype()}
@@ -78,8 +81,13 @@ func shapeOf(t *tensor.Dense) tensor.Shape {
 	return t.Shape()
 }
 
-// Release gives the device memory back. Nodes that name the documents fail from then on.
-func (r *ResidentDocs) Release() { r.docs.Release() }
+// Release gives the device memory back. Nodes that name the documents fail from then on. Releasing twice, or what KeepDocs
+// did not return, does nothing.
+func (r *ResidentDocs) Release() {
+	if r != nil && r.docs != nil {
+		r.docs.Release()
+	}
+}
 
 // String tells the documents from all others.
 func (r *ResidentDocs) String() string {

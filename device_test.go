@@ -27,20 +27,41 @@ func TestDeviceNames(t *testing.T) {
 	}
 }
 
-// TestTheCPUAsADevice: a nil Device answers every method.
+// TestTheCPUAsADevice: a nil Device and one that was not opened answer every method, and run nodes.
 func TestTheCPUAsADevice(t *testing.T) {
-	var cpu *maxsim.Device
-	if cpu.String() != "cpu" || cpu.Name() != "cpu" || cpu.Describe() != "cpu" || cpu.Close() != nil {
-		t.Error("the CPU has another name, or does not close")
+	for _, cpu := range []*maxsim.Device{nil, new(maxsim.Device)} {
+		if cpu.String() != "cpu" || cpu.Name() != "cpu" || cpu.Describe() != "cpu" || cpu.Close() != nil {
+			t.Error("the CPU has another name, or does not close")
+		}
+		if m, err := cpu.Memory(); m != (maxsim.MemoryReport{}) || err != nil {
+			t.Errorf("memory %v, %v", m, err)
+		}
+		if err := cpu.SetMemoryLimit(1); !errors.Is(err, maxsim.ErrConfig) {
+			t.Errorf("memory limit: %v", err)
+		}
+		if _, err := cpu.KeepDocs(tensor.New(tensor.WithShape(1, 1, 1), tensor.Of(tensor.Float32)), nil, maxsim.Float32); !errors.Is(err, maxsim.ErrConfig) {
+			t.Errorf("resident documents: %v", err)
+		}
+		g := gorgonia.NewGraph()
+		x := gorgonia.NodeFromAny(g, dense([]float32{2, 3}, 1, 1, 2), gorgonia.WithName("x"))
+		if _, err := maxsim.InBatch(x, x, maxsim.Config{Device: cpu, Precision: maxsim.TF32}); !errors.Is(err, maxsim.ErrConfig) {
+			t.Errorf("precision: %v", err)
+		}
+		scores, err := maxsim.InBatch(x, x, maxsim.Config{Device: cpu})
+		if err != nil {
+			t.Fatal(err)
+		}
+		vm := gorgonia.NewTapeMachine(g)
+		if err := vm.RunAll(); err != nil {
+			t.Fatal(err)
+		}
+		if got := elements[float32](scores.Value()); got[0] != 13 {
+			t.Errorf("score %v, expected 13", got)
+		}
+		vm.Close()
 	}
-	if m, err := cpu.Memory(); m != (maxsim.MemoryReport{}) || err != nil {
-		t.Errorf("memory %v, %v", m, err)
-	}
-	if err := cpu.SetMemoryLimit(1); !errors.Is(err, maxsim.ErrConfig) {
-		t.Errorf("memory limit: %v", err)
-	}
-	if _, err := cpu.KeepDocs(tensor.New(tensor.WithShape(1, 1, 1), tensor.Of(tensor.Float32)), nil, maxsim.Float32); !errors.Is(err, maxsim.ErrConfig) {
-		t.Errorf("resident documents: %v", err)
+	for _, none := range []*maxsim.ResidentDocs{nil, new(maxsim.ResidentDocs)} {
+		none.Release()
 	}
 }
 
@@ -108,6 +129,24 @@ func TestResidentDocs(t *testing.T) {
 	}
 	if _, _, err := run(docs, random(4, 7, 40)); !errors.Is(maxsim.Cause(err), maxsim.ErrShape) {
 		t.Errorf("documents of another shape: %v", err)
+	}
+	for _, wrong := range []struct {
+		docs      *tensor.Dense
+		precision maxsim.Precision
+		want      error
+	}{
+		{nil, maxsim.Float32, maxsim.ErrShape}, {random(4, 7), maxsim.Float32, maxsim.ErrShape}, {random(4, 7, 0), maxsim.Float32, maxsim.ErrShape},
+		{d, 99, maxsim.ErrConfig}, // used to be kept as float32
+	} {
+		if _, err := device.KeepDocs(wrong.docs, nil, wrong.precision); !errors.Is(err, wrong.want) {
+			t.Errorf("documents %v in %v: %v, expected %v", wrong.docs, wrong.precision, err, wrong.want)
+		}
+	}
+	// Documents without tokens used to be refused: tensor calls every tensor without elements masked.
+	if none, err := device.KeepDocs(random(4, 0, 40), nil, maxsim.Float32); err != nil {
+		t.Errorf("documents without tokens: %v", err)
+	} else {
+		none.Release()
 	}
 	docs.Release()
 	if _, _, err := run(docs, d); !errors.Is(maxsim.Cause(err), maxsim.ErrDevice) {

@@ -1,67 +1,64 @@
-package maxsim
+package maxsim_test
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"gorgonia.org/gorgonia"
+
+	maxsim "github.com/flash-maxsim/gorgonia-maxsim"
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
-// TestDocGradRowsAreTheDenseGradient: the named rows have the bits of the dense gradient, all others are 0 there.
+// TestDocGradRowsAreTheDenseGradient: in every layout, with every kind of mask, the named rows have the bits of the dense
+// gradient, all others are 0 there.
 func TestDocGradRowsAreTheDenseGradient(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	for _, mean := range []bool{false, true} {
-		g := gorgonia.NewGraph()
-		q := gorgonia.NodeFromAny(g, randomTokens[float32](r, 2, 3, 5), gorgonia.WithName("q"))
-		d := gorgonia.NodeFromAny(g, randomTokens[float32](r, 4, 9, 5), gorgonia.WithName("d"))
-		up := gorgonia.NodeFromAny(g, randomTokens[float32](r, 2, 4), gorgonia.WithName("up"))
-		scores, err := InBatch(q, d, Config{Mean: mean})
-		if err != nil {
-			t.Fatal(err)
-		}
-		dense, err := gorgonia.Backpropagate(gorgonia.Nodes{scores}, gorgonia.Nodes{up}, gorgonia.Nodes{d})
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows, grads, err := DocGradRows(scores, up)
-		if err != nil {
-			t.Fatal(err)
-		}
-		vm := gorgonia.NewTapeMachine(g)
-		if err := vm.RunAll(); err != nil {
-			t.Fatal(err)
-		}
-		want := append([]float32(nil), dense[0].Value().Data().([]float32)...)
-		got := grads.Value().Data().([]float32)
-		named := 0
-		for x, row := range rows.Value().Data().([]int32) {
-			for k := range 5 {
-				if row < 0 {
-					if got[x*5+k] != 0 {
-						t.Fatalf("row %d is unused but holds %v", x, got[x*5+k])
-					}
-					continue
-				}
-				if at := int(row)*5 + k; got[x*5+k] != want[at] {
-					t.Fatalf("row %d: %v, dense gradient %v", row, got[x*5+k], want[at])
-				} else {
-					want[at] = 0
-				}
+	for _, c := range gradCases() {
+		for _, mean := range []bool{false, true} {
+			c.setting.cfg.Mean, c.setting.cpu = mean, true
+			p := newGradProblem(t, c)
+			name := c.name
+			if mean {
+				name += "/mean"
 			}
-			if row >= 0 {
-				named++
+			t.Run(name+"/float32", func(t *testing.T) { testDocGradRows[float32](t, c, p) })
+			t.Run(name+"/float64", func(t *testing.T) { testDocGradRows[float64](t, c, p) })
+		}
+	}
+}
+
+func testDocGradRows[T layout.Float](t *testing.T, c gradCase, p *gradProblem) {
+	g, _, dd := mustGrad(t, c.setting, inputsOf[T](c, p, machines[0]))
+	rows, grads, err := maxsim.DocGradRows(g.scores, g.upstream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vm := gorgonia.NewTapeMachine(g.ExprGraph)
+	defer vm.Close()
+	if err := vm.RunAll(); err != nil {
+		t.Fatal(err)
+	}
+	dim := p.batch.Dim
+	want, got := elements[T](dd.Value()), elements[T](grads.Value())
+	sparse := make([]T, len(want))
+	last, named := int32(-1), 0
+	for x, row := range elements[int32](rows.Value()) {
+		grad := got[x*dim : (x+1)*dim]
+		if row < 0 {
+			if at := firstDifference(grad, make([]T, dim)); at >= 0 {
+				t.Errorf("row %d is unused but holds %v", x, grad)
 			}
+			continue
 		}
-		for at, x := range want {
-			if x != 0 {
-				t.Fatalf("row %d has gradient %v but is not named", at/5, x)
-			}
+		if named != x || row <= last {
+			t.Errorf("row %d follows %d at %d: rows do not ascend, or not at the front", row, last, x)
 		}
-		if named < 5 || named == 36 {
-			t.Fatalf("%d rows named: the comparison shows nothing", named)
-		}
-		if err := vm.Close(); err != nil {
-			t.Fatal(err)
-		}
+		copy(sparse[int(row)*dim:], grad)
+		last, named = row, named+1
+	}
+	if at := firstDifference(sparse, want); at >= 0 {
+		t.Errorf("element %d is %v, in the dense gradient %v", at, sparse[at], want[at])
+	}
+	if named == 0 || named == p.batch.D.Rows {
+		t.Errorf("%d of %d rows named: the comparison shows nothing", named, p.batch.D.Rows)
 	}
 }

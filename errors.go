@@ -19,7 +19,7 @@ var (
 	ErrOffsets = errors.New("maxsim: malformed cu_seqlens")
 	// ErrConfig: a Config whose fields contradict each other or the device.
 	ErrConfig = errors.New("maxsim: bad config")
-	// ErrNode: a node that is missing, of another graph, or not the result of this package's constructors.
+	// ErrNode: a node that is missing, of another graph, or not of the kind that the call is for.
 	ErrNode = errors.New("maxsim: bad node")
 	// ErrDevice: the device is not there, was closed, ran out of memory or failed.
 	ErrDevice = errors.New("maxsim: device error")
@@ -31,6 +31,6 @@ var (
 //
 //	if err := vm.RunAll(); errors.Is(maxsim.Cause(err), maxsim.ErrOffsets) { … }
 //
-// Gorgonia's machines wrap what an op returns in types that errors.Is cannot look through. An error that carries none
-// of this package's sentinels comes back unchanged.
+// Gorgonia's machines wrap what an op returns in types that errors.Is cannot always look through; its Grad keeps nothing
+// but the text. An error that carries none of this package's sentinels comes back unchanged.
 func Cause(err error) error { return machine.Cause(err, "maxsim: ") }

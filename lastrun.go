@@ -9,28 +9,29 @@ import (
 
 // LastArgmax returns the argmax of the last run of a scores node, in the shape that [Argmax] documents, without a node
 // of its own. It is the way to read the argmax beside gradients on a LispMachine, which accepts no roots but scalars.
-// The graph must have stored the argmax: it differentiates the scores, or [Argmax] was called.
+// The graph must have stored the argmax: it differentiates the scores, or [Argmax] was called before the machine was
+// made. On a GPU only the latter keeps it on a TapeMachine, where the argmax is given back after the last gradient. A run
+// that ends with an error before the scores leaves the argmax of the run before.
 func LastArgmax(scores *gorgonia.Node) (*tensor.Dense, error) {
-	inputs, t, err := lastRun(scores)
+	t, err := lastRun(scores)
 	if err != nil {
 		return nil, err
 	}
-	shapes := make([]tensor.Shape, len(inputs))
-	for k, n := range inputs {
-		shapes[k] = n.Shape()
-	}
-	return scores.Op().(*scoresOp).userArgmax(t, shapes)
+	return scores.Op().(*scoresOp).userArgmax(t)
 }
 
-// lastRun returns the inputs of a scores node and the tape of its last run.
-func lastRun(scores *gorgonia.Node) (gorgonia.Nodes, *tape, error) {
+// lastRun returns the tape of the last run of a scores node.
+func lastRun(scores *gorgonia.Node) (*tape, error) {
 	inputs, err := scoresInputs(scores)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	t, ok := inputs[len(inputs)-1].Value().(*tape)
-	if !ok || t.recorded == nil {
-		return nil, nil, fmt.Errorf("%w: the last run of %v stored no argmax (not run, not differentiated, and Argmax not called)", ErrNode, scores)
+	switch t, ok := inputs[len(inputs)-1].Value().(*tape); {
+	case !ok:
+		return nil, fmt.Errorf("%w: %v has no argmax: it has not run, or on a machine that keeps copies (gorgonia.TraceExec)", ErrNode, scores)
+	case t.recorded == nil:
+		return nil, fmt.Errorf("%w: %v has no argmax: its graph neither differentiates the scores nor asks for Argmax", ErrNode, scores)
+	default:
+		return t, nil
 	}
-	return inputs, t, nil
 }

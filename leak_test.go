@@ -21,7 +21,8 @@ func TestDroppedStepsAreCollected(t *testing.T) {
 		}
 		runtime.AddCleanup(s.dd, func(c chan struct{}) { close(c) }, collected)
 	}()
-	for range 50 {
+	// Finalizers and cleanups run when the scheduler lets them: as many collections as that takes, on any machine.
+	for begin := time.Now(); time.Since(begin) < time.Minute; {
 		runtime.GC()
 		select {
 		case <-collected:
@@ -29,5 +30,5 @@ func TestDroppedStepsAreCollected(t *testing.T) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	t.Error("the graph of a dropped step is still reachable after 50 collections")
+	t.Error("the graph of a dropped step is still reachable after a minute of collections")
 }

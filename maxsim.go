@@ -2,8 +2,11 @@ package maxsim
 
 import (
 	"fmt"
+	"math"
 
 	"gorgonia.org/gorgonia"
+
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/machine"
 )
 
 // Precision is how the products of float32 inputs are computed. Sums are always at least float32; float64 inputs stay
@@ -40,7 +43,8 @@ type Config struct {
 	Mean bool
 
 	// FrozenQueries and FrozenDocs say that this side needs no gradient: it then costs neither time nor memory in the
-	// backward pass. Gorgonia computes the gradients of both sides even when only one is asked for.
+	// backward pass. Gorgonia computes the gradients of both sides even when only one is asked for. Asking Grad for the
+	// gradient of a frozen side is an error of Gorgonia's.
 	FrozenQueries, FrozenDocs bool
 
 	// Precision of float32 inputs. The CPU knows only Float32.
@@ -69,7 +73,8 @@ type Config struct {
 //
 // Ties go to the lowest u, which alone receives the gradient. A query or document without a valid token scores 0 and
 // receives no gradient. A NaN in a similarity of valid tokens makes that score NaN and no other. Masked tokens have no
-// effect whatever they hold. Nothing is normalised: these are raw dot products.
+// effect whatever they hold. Nothing is normalised: these are raw dot products. The gradients are not differentiable
+// again: a second derivative is an error of gorgonia.Grad.
 //
 // Scores, argmax and gradients are the same bits from run to run and for any GOMAXPROCS; the score of a pair does not
 // depend on the rest of its batch or on padding.
@@ -98,8 +103,8 @@ func Paired(q, d *gorgonia.Node, cfg Config) (*gorgonia.Node, error) {
 //	d       [bq·n, td, dim]   row i·n+k is candidate k of query i
 //	scores  [bq, n]
 func Candidates(q, d *gorgonia.Node, n int, cfg Config) (*gorgonia.Node, error) {
-	if n < 1 {
-		return nil, fmt.Errorf("%w: candidates per query must be at least 1, got %d", ErrShape, n)
+	if n < 1 || n > math.MaxInt32 {
+		return nil, fmt.Errorf("%w: candidates per query must be at least 1 and at most %d, got %d", ErrShape, math.MaxInt32, n)
 	}
 	return build(spec{form: candidates, group: n}, cfg, q, d)
 }
@@ -128,8 +133,8 @@ func Packed(q, cuQ, d, cuD *gorgonia.Node, cfg Config) (*gorgonia.Node, error) {
 //	Packed                int32 [rows, bd], rows as in q
 //
 // The value is the index of the token inside its document, masked tokens counted; -1 for a masked query token, an empty
-// document, or a row beyond the offsets. Read it with gorgonia.Read; a LispMachine that computes gradients accepts no
-// roots but scalars, there use [LastArgmax].
+// document, or a row beyond the offsets; the document's first valid token where a similarity is NaN. Read it with
+// gorgonia.Read; a LispMachine that computes gradients accepts no roots but scalars, there use [LastArgmax].
 func Argmax(scores *gorgonia.Node) (*gorgonia.Node, error) {
 	children, err := scoresInputs(scores)
 	if err != nil {
@@ -140,7 +145,7 @@ func Argmax(scores *gorgonia.Node) (*gorgonia.Node, error) {
 		return nil, err
 	}
 	tape.consumers.Add(1)
-	return gorgonia.ApplyOp(&argmaxOp{spec: scores.Op().(*scoresOp).spec}, children...)
+	return apply(&argmaxOp{spec: scores.Op().(*scoresOp).spec}, children...)
 }
 
 // build checks the inputs and wires tape = run(q, d, …), scores = out(q, d, …, tape).
@@ -156,9 +161,19 @@ func build(s spec, cfg Config, inputs ...*gorgonia.Node) (*gorgonia.Node, error)
 	if err := s.checkNodes(inputs); err != nil {
 		return nil, err
 	}
-	tape, err := gorgonia.ApplyOp(&tapeOp{spec: s}, inputs...)
+	tape, err := apply(&tapeOp{spec: s}, inputs...)
 	if err != nil {
 		return nil, err
 	}
-	return gorgonia.ApplyOp(&scoresOp{spec: s}, append(inputs, tape)...)
+	return apply(&scoresOp{spec: s}, append(inputs, tape)...)
+}
+
+// apply adds an op to the graph of its inputs. They have been checked: what Gorgonia still objects to is a bug here.
+func apply(op gorgonia.Op, inputs ...*gorgonia.Node) (_ *gorgonia.Node, err error) {
+	defer machine.Guard(&err, ErrInternal)
+	n, err := gorgonia.ApplyOp(op, inputs...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrInternal, err)
+	}
+	return n, nil
 }

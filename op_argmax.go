@@ -35,15 +35,11 @@ func (o *argmaxOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
 	if err != nil {
 		return nil, err
 	}
-	shapes := make([]tensor.Shape, o.inputs())
-	for k := range shapes {
-		shapes[k] = in[k].Shape()
-	}
-	return o.userArgmax(t, shapes)
+	return o.userArgmax(t)
 }
 
 // userArgmax returns the argmax of a tape in the shape that Argmax documents, as a fresh tensor.
-func (s spec) userArgmax(t *tape, shapes []tensor.Shape) (*tensor.Dense, error) {
+func (s spec) userArgmax(t *tape) (*tensor.Dense, error) {
 	argmax, err := t.recorded.Argmax()
 	if err != nil {
 		return nil, deviceError(err)
@@ -54,7 +50,7 @@ func (s spec) userArgmax(t *tape, shapes []tensor.Shape) (*tensor.Dense, error) 
 	} else {
 		copy(out, argmax)
 	}
-	return denseOf(s.argmaxShape(shapes), out), nil
+	return denseOf(t.userShape, out), nil
 }
 
 // byRow turns the tape's blocks [cols, tokens of query i] into rows [rows, cols]; rows beyond the offsets get -1.

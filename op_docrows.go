@@ -8,7 +8,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
-	"github.com/flash-maxsim/gorgonia-maxsim/internal/csr"
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/cpu"
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/machine"
 )
@@ -22,25 +22,29 @@ import (
 //
 // n = min(token rows of d, entries of the argmax) is a capacity, because Gorgonia's shapes are static. The rows have the
 // bits of the dense gradient; every row that is not named has gradient 0. Set Config.FrozenDocs to spare the dense one.
-// CPU only.
+// CPU only: scores of a GPU are [ErrConfig].
 func DocGradRows(scores, upstream *gorgonia.Node) (rows, grads *gorgonia.Node, err error) {
 	inputs, err := scoresInputs(scores)
 	if err != nil {
 		return nil, nil, err
 	}
-	if upstream == nil {
-		return nil, nil, fmt.Errorf("%w: upstream gradient is nil", ErrNode)
-	}
-	tape, err := recordArgmax(inputs)
-	if err != nil {
-		return nil, nil, err
-	}
-	tape.consumers.Add(2)
 	s := scores.Op().(*scoresOp).spec
-	if rows, err = gorgonia.ApplyOp(&docRowsOp{spec: s}, inputs...); err != nil {
+	if !s.cfg.Device.isCPU() {
+		return nil, nil, fmt.Errorf("%w: DocGradRows runs on the CPU only, the scores are %v", ErrConfig, s)
+	}
+	if err := checkNode(upstream, "upstream gradient", scores, "scores"); err != nil {
 		return nil, nil, err
 	}
-	grads, err = gorgonia.ApplyOp(&docRowGradsOp{spec: s}, append(inputs, upstream)...)
+	if err := checkUpstreamNode(upstream, scores); err != nil {
+		return nil, nil, err
+	}
+	if _, err := recordArgmax(inputs); err != nil {
+		return nil, nil, err
+	}
+	if rows, err = apply(&docRowsOp{spec: s}, inputs...); err != nil {
+		return nil, nil, err
+	}
+	grads, err = apply(&docRowGradsOp{spec: s}, append(inputs, upstream)...)
 	return rows, grads, err
 }
 
@@ -77,13 +81,9 @@ func (o *docRowsOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
 	if err != nil {
 		return nil, err
 	}
-	argmax, err := t.recorded.Argmax()
+	inverse, err := t.inverse()
 	if err != nil {
-		return nil, deviceError(err)
-	}
-	inverse, err := csr.Invert(&t.batch, argmax)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrInternal, err)
+		return nil, err
 	}
 	rows := make([]int32, o.docRowCapacity(shapes))
 	n := 0
@@ -105,7 +105,7 @@ func (o *docRowsOp) String() string        { return o.spec.String() + ".docrows"
 
 // docRowGradsOp is the gradient of the chosen document rows: (q, d, …, tape, upstream) → [n, dim].
 type docRowGradsOp struct {
-	undifferentiable
+	onceDifferentiable
 	spec
 }
 
@@ -120,7 +120,7 @@ func (o *docRowGradsOp) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error
 	if err != nil {
 		return nil, err
 	}
-	if err := o.checkUpstream(shapes, shapes[len(shapes)-1]); err != nil {
+	if err := checkUpstream(shapes[len(shapes)-1], o.scoresShape(shapes)); err != nil {
 		return nil, err
 	}
 	return tensor.Shape{o.docRowCapacity(shapes), shapes[1][shapes[1].Dims()-1]}, nil
@@ -139,19 +139,14 @@ func (o *docRowGradsOp) run64(in []gorgonia.Value) (gorgonia.Value, error) {
 	return docRowGrads[float64](o.spec, in)
 }
 
+// docRowGrads runs the CPU engine and returns the gradients of the touched rows, zeros up to the capacity behind them.
 func docRowGrads[T layout.Float](s spec, in []gorgonia.Value) (gorgonia.Value, error) {
 	r, err := bindBackward[T](s, in)
 	if err != nil {
 		return nil, err
 	}
-	engine, ok := r.engine.(interface {
-		BackwardDocRows(b *layout.Batch, q []T, tape layout.Tape, ds []T) (rows []int, grads []T, err error)
-	})
-	if !ok {
-		return nil, fmt.Errorf("%w: device %v has no touched-row gradients", ErrConfig, s.cfg.Device)
-	}
 	defer s.cfg.Profile.backward()()
-	_, touched, err := engine.BackwardDocRows(&r.batch, r.q, r.tape, r.ds)
+	_, touched, err := cpu.New[T]().BackwardDocRows(&r.batch, r.q, r.tape, r.ds)
 	if err != nil {
 		return nil, deviceError(err)
 	}

@@ -135,7 +135,10 @@ func (o *scoresOp) DiffWRT(inputs int) []bool {
 }
 
 // SymDiff returns the gradient nodes of the sides that are not frozen and has the tape record the argmax for them.
-func (o *scoresOp) SymDiff(in gorgonia.Nodes, _, upstream *gorgonia.Node) (gorgonia.Nodes, error) {
+func (o *scoresOp) SymDiff(in gorgonia.Nodes, scores, upstream *gorgonia.Node) (gorgonia.Nodes, error) {
+	if err := checkUpstreamNode(upstream, scores); err != nil {
+		return nil, err
+	}
 	tape, err := recordArgmax(in)
 	if err != nil {
 		return nil, err
@@ -146,7 +149,7 @@ func (o *scoresOp) SymDiff(in gorgonia.Nodes, _, upstream *gorgonia.Node) (gorgo
 			continue
 		}
 		tape.consumers.Add(1)
-		grads[side], err = gorgonia.ApplyOp(&gradOp{spec: o.spec, side: side}, append(slices.Clone(in), upstream)...)
+		grads[side], err = apply(&gradOp{spec: o.spec, side: side}, append(slices.Clone(in), upstream)...)
 		if err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ import (
 // with j the document in column k of query i. Every term has its place in a fixed order, so the bits do not depend on
 // the number of threads. Upstream gradients are float32 or float64 like the tokens.
 type gradOp struct {
-	undifferentiable
+	onceDifferentiable
 	spec
 	side int // 0: dq, 1: dd
 }
@@ -35,18 +35,10 @@ func (o *gradOp) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.checkUpstream(shapes, shapes[len(shapes)-1]); err != nil {
+	if err := checkUpstream(shapes[len(shapes)-1], o.scoresShape(shapes)); err != nil {
 		return nil, err
 	}
 	return shapes[o.side].Clone(), nil
-}
-
-// checkUpstream checks the shape of the upstream gradient.
-func (s spec) checkUpstream(inputs []tensor.Shape, upstream tensor.Shape) error {
-	if want := s.scoresShape(inputs); !slices.Equal(upstream, want) {
-		return fmt.Errorf("%w: upstream gradient %v, scores are %v", ErrShape, upstream, want)
-	}
-	return nil
 }
 
 func (o *gradOp) Do(in ...gorgonia.Value) (_ gorgonia.Value, err error) {
@@ -104,7 +96,7 @@ func bindBackward[T layout.Float](s spec, in []gorgonia.Value) (r backwardRun[T]
 		return r, err
 	}
 	upstream := in[n+1]
-	if err := s.checkUpstream(r.shapes, upstream.Shape()); err != nil {
+	if err := checkUpstream(upstream.Shape(), s.scoresShape(r.shapes)); err != nil {
 		return r, err
 	}
 	if r.ds, err = rowMajor[T](upstream, "upstream gradient"); err != nil {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"hash"
 	"hash/fnv"
-	"math"
-	"slices"
 	"strings"
 
 	"github.com/chewxy/hm"
@@ -67,96 +65,6 @@ func (s spec) inputNames() []string {
 		names = append(names, "document mask")
 	}
 	return names
-}
-
-// checkNodes checks what is known while the graph is built: nodes, dtypes, shapes, configuration.
-func (s spec) checkNodes(nodes gorgonia.Nodes) error {
-	names := s.inputNames()
-	shapes := make([]tensor.Shape, len(nodes))
-	dtypes := make([]tensor.Dtype, len(nodes))
-	for k, n := range nodes {
-		if n == nil {
-			return fmt.Errorf("%w: %s: node is nil", ErrNode, names[k])
-		}
-		if n.Graph() != nodes[0].Graph() {
-			return fmt.Errorf("%w: %s and %s are in different graphs", ErrNode, names[k], names[0])
-		}
-		shapes[k], dtypes[k] = n.Shape(), n.Dtype()
-	}
-	if err := s.checkDtypes(dtypes); err != nil {
-		return err
-	}
-	if err := s.checkShapes(shapes); err != nil {
-		return err
-	}
-	if err := s.cfg.check(); err != nil {
-		return err
-	}
-	return s.cfg.checkResident(shapes[1], dtypes[1])
-}
-
-// checkDtypes checks the element types of the inputs.
-func (s spec) checkDtypes(dts []tensor.Dtype) error {
-	if dts[0] != tensor.Float32 && dts[0] != tensor.Float64 {
-		return fmt.Errorf("%w: query tokens are %v, expected float32 or float64", ErrDtype, dts[0])
-	}
-	if dts[1] != dts[0] {
-		return fmt.Errorf("%w: query tokens are %v, document tokens are %v, expected the same", ErrDtype, dts[0], dts[1])
-	}
-	names := s.inputNames()
-	for k := 2; k < s.queryMaskAt(); k++ {
-		if dts[k] != tensor.Int32 {
-			return fmt.Errorf("%w: %s are %v, expected int32", ErrDtype, names[k], dts[k])
-		}
-	}
-	for k := s.queryMaskAt(); k < len(names); k++ {
-		if !slices.Contains(maskDtypes, dts[k]) {
-			return fmt.Errorf("%w: %s is %v, expected bool or an integer or float type", ErrDtype, names[k], dts[k])
-		}
-	}
-	return nil
-}
-
-// checkShapes checks the shapes of the inputs against each other.
-func (s spec) checkShapes(shapes []tensor.Shape) error {
-	q, d := shapes[0], shapes[1]
-	rank, axes := 3, "[b, t, dim]"
-	if s.form == packed {
-		rank, axes = 2, "[rows, dim]"
-	}
-	if q.Dims() != rank || d.Dims() != rank {
-		return fmt.Errorf("%w: query tokens %v and document tokens %v, expected both %s", ErrShape, q, d, axes)
-	}
-	if slices.Min(q) < 1 || slices.Min(d) < 1 {
-		return fmt.Errorf("%w: query tokens %v and document tokens %v, every axis must be at least 1", ErrShape, q, d)
-	}
-	dim := rank - 1
-	if q[dim] != d[dim] {
-		return fmt.Errorf("%w: query tokens %v have dim %d, document tokens %v have dim %d", ErrShape, q, q[dim], d, d[dim])
-	}
-	if rows := max(tensor.ProdInts(q[:dim]), tensor.ProdInts(d[:dim])); rows > math.MaxInt32 {
-		return fmt.Errorf("%w: query tokens %v and document tokens %v, more than %d token rows", ErrShape, q, d, math.MaxInt32)
-	}
-	if s.group > 0 && d[0] != q[0]*s.group {
-		return fmt.Errorf("%w: query tokens %v with %d document(s) per query need %d documents, document tokens are %v",
-			ErrShape, q, s.group, q[0]*s.group, d)
-	}
-	names := s.inputNames()
-	for k := 2; k < s.queryMaskAt(); k++ {
-		if cu := shapes[k]; cu.Dims() != 1 || cu[0] < 2 {
-			return fmt.Errorf("%w: %s %v, expected a vector [sequences+1] of at least 2 offsets", ErrShape, names[k], cu)
-		}
-	}
-	for k := s.queryMaskAt(); k < len(names); k++ {
-		tokens := q
-		if k == s.docMaskAt() && s.hasDocMask {
-			tokens = d
-		}
-		if !slices.Equal(shapes[k], tokens[:dim]) {
-			return fmt.Errorf("%w: %s %v, expected %v for tokens %v", ErrShape, names[k], shapes[k], tokens[:dim], tokens)
-		}
-	}
-	return nil
 }
 
 // scoresShape returns the shape of the scores for checked input shapes.

@@ -16,11 +16,12 @@ type tape struct {
 	*tensor.Dense              // the argmax in the order of layout.Batch.TapeAt; a single -1 if it is not in host memory
 	recorded      layout.Tape  // what the engine recorded; nil if nothing was asked for
 	batch         layout.Batch // the sequences and masks of this run
+	userShape     tensor.Shape // of the argmax as users see it
 	scores        *tensor.Dense
 }
 
 func newTape(s spec, b *layout.Batch, shapes []tensor.Shape, recorded layout.Tape, scores *tensor.Dense) *tape {
-	t := &tape{recorded: recorded, batch: *b, scores: scores}
+	t := &tape{recorded: recorded, batch: *b, userShape: s.argmaxShape(shapes), scores: scores}
 	if host, ok := recorded.(layout.HostTape); ok {
 		t.Dense = denseOf(s.tapeShape(shapes), []int32(host))
 	} else {

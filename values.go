@@ -90,11 +90,14 @@ func rowMajor[T any](v gorgonia.Value, name string) ([]T, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: %s are a %T, expected a *tensor.Dense", ErrDtype, name, v)
 	}
-	if t.IsMasked() {
+	if len(t.Mask()) > 0 { // IsMasked is true of every tensor without elements
 		return nil, fmt.Errorf("%w: %s carry a tensor mask, give masks as graph inputs", ErrDtype, name)
 	}
 	if !t.IsNativelyAccessible() {
 		return nil, fmt.Errorf("%w: %s are not in host memory", ErrDtype, name)
+	}
+	if t.Shape().TotalSize() == 0 {
+		return nil, nil // Data would panic
 	}
 	data, ok := t.Data().([]T)
 	if !ok {

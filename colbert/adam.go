@@ -118,7 +118,7 @@ func (s AdamState) clone() AdamState {
 }
 
 // Step updates the parameters by their gradients. A gradient that is missing, of another shape or dtype, or not finite
-// is an error, and then nothing has changed.
+// is an error, and so is a factor of the Schedule that is negative or not finite; then nothing has changed.
 func (a *Adam) Step(model []gorgonia.ValueGrad) (err error) {
 	defer recoverInto("Adam", &err)
 	params, err := a.parameters(model)
@@ -132,6 +132,9 @@ func (a *Adam) Step(model []gorgonia.ValueGrad) (err error) {
 	norm := math.Sqrt(sum)
 	if math.IsNaN(norm) || math.IsInf(norm, 0) {
 		return fmt.Errorf("%w: Adam: norm of the gradients is %v in step %d", ErrValue, norm, a.state.Step+1)
+	}
+	if f := a.cfg.Schedule(a.state.Step + 1); !(f >= 0) || math.IsInf(f, 1) {
+		return fmt.Errorf("%w: Adam: Schedule gives %v for step %d, want a finite factor ≥ 0", ErrValue, f, a.state.Step+1)
 	}
 	a.norm = norm
 	a.state.Step++

@@ -148,6 +148,9 @@ func TestAdamResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	adamSteps(t, second, w, 12, g)
+	if !slices.Equal(kept, state.M[0].Float32s()) {
+		t.Error("a step after SetState changed the state that was given")
+	}
 	if !slices.Equal(w[0].Float32s(), straight[0].Float32s()) {
 		t.Errorf("resumed weights %v, straight %v", w[0], straight[0])
 	}
@@ -233,12 +236,33 @@ func TestAdamErrors(t *testing.T) {
 			}
 		})
 	}
+	wantError(t, newAdam(t, AdamConfig{}).Step([]gorgonia.ValueGrad{nil}), ErrValue, "Adam: parameter 0 is nil")
 	wantError(t, other.Step(nil), ErrShape, "Adam: 0 parameters, state is of 1")
 	wantError(t, other.SetState(AdamState{M: []*tensor.Dense{nil}, V: []*tensor.Dense{normalOf(1, 2)}}), ErrValue, "Adam: state lacks a moment of parameter 0")
 	wantError(t, other.SetState(AdamState{Step: -1}), ErrValue, "Adam: state with step -1")
 	for _, cfg := range []AdamConfig{{LearningRate: -1}, {Beta1: 1}, {Beta2: math.NaN()}, {Epsilon: math.Inf(1)}, {WeightDecay: -1}, {MaxNorm: -1}} {
 		_, err := NewAdam(cfg)
 		wantError(t, err, ErrValue, "Adam: ")
+	}
+}
+
+// TestAdamScheduleWithoutFactor: a schedule that divided 0 by 0 made every weight NaN without a word.
+func TestAdamScheduleWithoutFactor(t *testing.T) {
+	for _, factor := range []float64{math.NaN(), math.Inf(1), -0.5} {
+		a := newAdam(t, AdamConfig{Schedule: func(step int) float64 {
+			if step == 2 {
+				return factor
+			}
+			return 1
+		}})
+		w := normalOf(1, 3)
+		adamSteps(t, a, []*tensor.Dense{w}, 1, gradientOf(tensor.Float64, 3))
+		kept := slices.Clone(w.Float64s())
+		err := a.Step([]gorgonia.ValueGrad{valueGrad{w, normalOf(2, 3)}})
+		wantError(t, err, ErrValue, "for step 2, want a finite factor ≥ 0")
+		if a.Steps() != 1 || !slices.Equal(w.Float64s(), kept) {
+			t.Errorf("factor %v: a failed step changed something", factor)
+		}
 	}
 }
 

@@ -322,6 +322,33 @@ func restore(d, v *tensor.Dense) *tensor.Dense {
 	return v
 }
 
+// panics is a kernel that breaks in one of many ranges of its work.
+type panics struct{ scaleTokens[float64] }
+
+func (k panics) forward(_ []*tensor.Dense, out []float64) error {
+	parallel(len(out), 1, func(lo, hi int) {
+		if lo == len(out)/2 {
+			panic("half way")
+		}
+	})
+	return nil
+}
+
+func (k panics) backward(_ int, in []*tensor.Dense, _, dx []float64) error { return k.forward(in, dx) }
+
+// TestPanicsAreErrors: a panic on a goroutine of an op, or of a machine, would end the process.
+func TestPanicsAreErrors(t *testing.T) {
+	k := panics{scaleTokens[float64]{dims: 2}}
+	in := []gorgonia.Value{normalOf(1, 5, 4), normalOf(2, 5)}
+	for _, procs := range []int{1, 3} {
+		setProcs(t, procs)
+		_, err := evaluate(k, in)
+		wantError(t, err, ErrInternal, "ScaleTokens: half way")
+		_, err = differentiate(k, 0, in, normalOf(3, 5, 4))
+		wantError(t, err, ErrInternal, "ScaleTokens: half way")
+	}
+}
+
 // TestSecondDerivative: asking for one is an error, not a zero.
 func TestSecondDerivative(t *testing.T) {
 	g := gorgonia.NewGraph()

@@ -82,10 +82,10 @@ func (e *Embedding) Grad() (_ gorgonia.Value, err error) {
 
 // ZeroGrad sets the gradients of the look-ups to 0.
 func (e *Embedding) ZeroGrad() error {
-	for _, n := range e.lookups {
+	for i, n := range e.lookups {
 		g, err := n.Grad()
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: Embedding %s: look-up %d: %w", ErrValue, e.Name(), i, err)
 		}
 		if z, ok := g.(gorgonia.Zeroer); ok {
 			z.Zero()

@@ -143,6 +143,7 @@ func TestEmbeddingErrors(t *testing.T) {
 	}
 	_, err = emb.Grad()
 	wantError(t, err, ErrValue, "Embedding table: look-up 0: No Gradient node/value found")
+	wantError(t, emb.ZeroGrad(), ErrValue, "Embedding table: look-up 0: No Gradient node/value found")
 }
 
 // FuzzIndexRows: the inverse of a list of ids holds every position once, at its id, in order.

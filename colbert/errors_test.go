@@ -101,7 +101,7 @@ func TestBuildErrors(t *testing.T) {
 		{"InfoNCE: labels beside offset 1 and stride 0, want one or the other", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4, 7), InfoNCEConfig{Labels: node(g, "labels", i32, 4), Offset: 1})
 		}},
-		{"Linear: input 1 (w) is of another graph than input 0", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"Linear: w and x are in different graphs", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Linear(node(g, "x", f32, 2, 3, 4), node(gorgonia.NewGraph(), "w", f32, 4, 5), nil)
 		}},
 		{"KLDistill: teacher is nil", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
@@ -124,11 +124,59 @@ func TestBuildErrors(t *testing.T) {
 			_, err := Grad(gorgonia.NewScalar(g, f32, gorgonia.WithName("loss")), nil)
 			return nil, err
 		}},
+		{"Grad: Non Differentiable WRTs: map[aside", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+			loss := gorgonia.Must(gorgonia.Sum(node(g, "x", f32, 2, 3)))
+			_, err := Grad(loss, node(g, "aside", f32, 2, 3))
+			return nil, err
+		}},
+		{"Linear: w has shape (4, 0), want nothing empty", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+			return Linear(node(g, "x", f32, 2, 3, 4), node(g, "w", f32, 4, 0), nil)
+		}},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			_, err := c.build(gorgonia.NewGraph())
 			wantError(t, err, c.is, c.want)
 		})
+	}
+}
+
+// TestNodesThatAreNoValues: what gorgonia.Read returns, where its argument was meant, made the constructors panic in
+// Gorgonia; a constant that is in no graph gave an error without prefix.
+func TestNodesThatAreNoValues(t *testing.T) {
+	g := gorgonia.NewGraph()
+	x, s := node(g, "x", tensor.Float64, 2, 3, 4), node(g, "s", tensor.Float64, 4, 4)
+	ids := node(g, "ids", tensor.Int32, 2, 3)
+	var v gorgonia.Value
+	for want, bad := range map[string]*gorgonia.Node{
+		"is a statement, as gorgonia.Read returns it":       gorgonia.Read(x, &v),
+		"is in no graph, as gorgonia.NewConstant leaves it": gorgonia.NewConstant(normalOf(1, 4, 4)),
+	} {
+		for name, build := range map[string]func() (*gorgonia.Node, error){
+			"Gather: table":       func() (*gorgonia.Node, error) { return Gather(bad, ids) },
+			"Gather: ids":         func() (*gorgonia.Node, error) { return Gather(s, bad) },
+			"Linear: x":           func() (*gorgonia.Node, error) { return Linear(bad, s, nil) },
+			"Linear: w":           func() (*gorgonia.Node, error) { return Linear(x, bad, nil) },
+			"Linear: bias":        func() (*gorgonia.Node, error) { return Linear(x, s, bad) },
+			"L2Normalize: x":      func() (*gorgonia.Node, error) { return L2Normalize(bad, 1e-12) },
+			"ScaleTokens: x":      func() (*gorgonia.Node, error) { return ScaleTokens(bad, s) },
+			"ScaleTokens: w":      func() (*gorgonia.Node, error) { return ScaleTokens(x, bad) },
+			"InfoNCE: scores":     func() (*gorgonia.Node, error) { return InfoNCE(bad, InfoNCEConfig{}) },
+			"InfoNCE: labels":     func() (*gorgonia.Node, error) { return InfoNCE(s, InfoNCEConfig{Labels: bad}) },
+			"InfoNCE: weights":    func() (*gorgonia.Node, error) { return InfoNCE(s, InfoNCEConfig{Weights: bad}) },
+			"InfoNCE: exclude":    func() (*gorgonia.Node, error) { return InfoNCE(s, InfoNCEConfig{Exclude: bad}) },
+			"KLDistill: scores":   func() (*gorgonia.Node, error) { return KLDistill(bad, s, KLDistillConfig{}) },
+			"KLDistill: teacher":  func() (*gorgonia.Node, error) { return KLDistill(s, bad, KLDistillConfig{}) },
+			"KLDistill: mask":     func() (*gorgonia.Node, error) { return KLDistill(s, s, KLDistillConfig{Mask: bad}) },
+			"NewEmbedding: table": func() (*gorgonia.Node, error) { _, err := NewEmbedding(bad); return nil, err },
+			"Grad: loss":          func() (*gorgonia.Node, error) { _, err := Grad(bad, x); return nil, err },
+			"Grad: node 1 of wrt": func() (*gorgonia.Node, error) {
+				_, err := Grad(gorgonia.Must(gorgonia.Sum(x)), x, bad)
+				return nil, err
+			},
+		} {
+			_, err := build()
+			wantError(t, err, ErrValue, name+" "+want)
+		}
 	}
 }
 
@@ -148,6 +196,8 @@ func TestRunErrors(t *testing.T) {
 		{"InfoNCE: label of row 0 is -2", fixture{"", []input{scores(), {int32s([]int{2}, -2, 0), false}},
 			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Labels: in[1]}) }}},
 		{"InfoNCE: weight of row 1 is -1, want a finite number ≥ 0", fixture{"", []input{scores(), {floats([]int{2}, 1, -1), false}},
+			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Weights: in[1]}) }}},
+		{"InfoNCE: weight of row 1 is +Inf", fixture{"", []input{scores(), {floats([]int{2}, 1, math.Inf(1)), false}},
 			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Weights: in[1]}) }}},
 		{"InfoNCE: weight of row 0 is NaN", fixture{"", []input{scores(), {floats([]int{2}, math.NaN(), 1), false}},
 			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Weights: in[1]}) }}},

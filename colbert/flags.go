@@ -3,17 +3,8 @@ package colbert
 import (
 	"fmt"
 
-	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
-
-// maskNode returns an error unless n can be a mask: bool or numbers.
-func maskNode(op, name string, n *gorgonia.Node) error {
-	if _, err := flags(tensor.New(tensor.Of(n.Dtype()), tensor.WithShape(1))); err != nil {
-		return fmt.Errorf("%w: %s: %s is %v, want bool, an integer or a float", ErrDtype, op, name, n.Dtype())
-	}
-	return nil
-}
 
 // flags returns the elements of a mask: 1 is true, 0 is false, any other number is an error.
 func flags(d *tensor.Dense) ([]bool, error) {
@@ -30,8 +21,16 @@ func flags(d *tensor.Dense) ([]bool, error) {
 		return zeroOne(d.Shape(), d.Int32s())
 	case tensor.Int64:
 		return zeroOne(d.Shape(), d.Int64s())
+	case tensor.Uint:
+		return zeroOne(d.Shape(), d.Uints())
 	case tensor.Uint8:
 		return zeroOne(d.Shape(), d.Uint8s())
+	case tensor.Uint16:
+		return zeroOne(d.Shape(), d.Uint16s())
+	case tensor.Uint32:
+		return zeroOne(d.Shape(), d.Uint32s())
+	case tensor.Uint64:
+		return zeroOne(d.Shape(), d.Uint64s())
 	case tensor.Float32:
 		return zeroOne(d.Shape(), d.Float32s())
 	case tensor.Float64:
@@ -40,7 +39,12 @@ func flags(d *tensor.Dense) ([]bool, error) {
 	return nil, fmt.Errorf("%w: mask is %v, want bool, an integer or a float", ErrDtype, d.Dtype())
 }
 
-func zeroOne[E int | int8 | int16 | int32 | int64 | uint8 | float32 | float64](shape tensor.Shape, x []E) ([]bool, error) {
+// number is an element type of a mask beside bool.
+type number interface {
+	int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint32 | uint64 | float32 | float64
+}
+
+func zeroOne[E number](shape tensor.Shape, x []E) ([]bool, error) {
 	out := make([]bool, len(x))
 	for i, v := range x {
 		if v != 0 && v != 1 {

@@ -26,8 +26,8 @@ func gatherNode(table, ids *gorgonia.Node, frozen bool) (*gorgonia.Node, error) 
 	if err := floatNode("Gather", "table", table); err != nil {
 		return nil, err
 	}
-	if ids == nil {
-		return nil, fmt.Errorf("%w: Gather: ids is nil", ErrValue)
+	if err := checkNode("Gather", "ids", ids); err != nil {
+		return nil, err
 	}
 	if n := ids.Dims(); n != 1 && n != 2 {
 		return nil, fmt.Errorf("%w: Gather: ids has shape %v, want [B,T] or [N]", ErrShape, ids.Shape())

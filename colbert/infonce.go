@@ -22,7 +22,8 @@ type InfoNCEConfig struct {
 	// Symmetric adds the same loss with documents as queries, over the columns that are labels, and halves the sum.
 	Symmetric bool
 	// Labels [Bq], int32, is the column of the label of each row, in place of Offset and Stride, which must be 0 then;
-	// -1 for none: the row does not count.
+	// -1 for none: the row does not count. The scores of maxsim.Candidates need it: there the label of every row is the
+	// same column.
 	Labels *gorgonia.Node
 	// Weights [Bq], dtype of scores, ≥ 0, is how much each row counts: 0 for the padding of a batch that is not full.
 	Weights *gorgonia.Node
@@ -40,11 +41,12 @@ type InfoNCEConfig struct {
 //
 // A batch that is not full is padded: its padding rows have weight 0, and the documents of its padding are excluded.
 //
-// Sums are in float64 after the largest score of a row has been taken off, so any temperature is stable; a row with no
-// negative (B = 1) has loss 0 and gradient 0. A score of -Inf is a document with probability 0; if it is the label,
-// the loss is +Inf and the gradient stays finite. A row of which every score is -Inf has nothing to choose from and
-// does not count, like a row of weight 0; whatever such a row holds, its gradient is 0. If no row counts the loss is 0.
-// NaN and +Inf in a row that counts make the loss NaN. A label out of range and a weight below 0 are errors.
+// Sums are in float64 after the largest score of a row has been taken off, so any temperature is stable for which
+// scores/T is finite; a row with no negative (B = 1) has loss 0 and gradient 0. A score of -Inf is a document with
+// probability 0; if it is the label, the loss is +Inf and the gradient stays finite. A row of which every score is -Inf
+// has nothing to choose from and does not count, like a row of weight 0; whatever such a row holds, its gradient is 0.
+// If no row counts the loss is 0. NaN and +Inf in a row that counts make the loss NaN. A label out of range and a
+// weight below 0 are errors.
 //
 // With Symmetric a row's second term is the cross entropy of its label's column against the row, over all rows that
 // count and are not excluded from it.

@@ -35,9 +35,6 @@ func KLDistill(scores, teacher *gorgonia.Node, cfg KLDistillConfig) (*gorgonia.N
 	if err := floatNode("KLDistill", "scores", scores); err != nil {
 		return nil, err
 	}
-	if teacher == nil {
-		return nil, fmt.Errorf("%w: KLDistill: teacher is nil", ErrValue)
-	}
 	if cfg.Temperature == 0 {
 		cfg.Temperature = 1
 	}
@@ -87,64 +84,71 @@ func (k klDistill[T]) output(in []tensor.Shape) (tensor.Shape, error) {
 }
 
 func (k klDistill[T]) forward(in []*tensor.Dense, out []T) error {
-	rows := 0
+	rows, err := k.rows(in)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
 	loss := 0.0
-	err := k.eachRow(in, func(_ int, at []int, logp, logs []float64) {
-		rows++
-		for n := range at {
-			if p := math.Exp(logp[n]); p != 0 {
-				loss += p * (logp[n] - logs[n])
+	for _, r := range rows {
+		for n, logp := range r.logp {
+			if p := math.Exp(logp); p != 0 {
+				loss += p * (logp - r.logs[n])
 			}
 		}
-	})
-	if rows > 0 {
-		out[0] = T(loss / float64(rows))
 	}
-	return err
+	out[0] = T(loss / float64(len(rows)))
+	return nil
 }
 
 // backward: the gradient by scores[i,k] is (s_k − p_k)/(T·rows).
 func (k klDistill[T]) backward(_ int, in []*tensor.Dense, g, ds []T) error {
-	rows := 0
-	if err := k.eachRow(in, func(int, []int, []float64, []float64) { rows++ }); err != nil {
+	rows, err := k.rows(in)
+	if err != nil {
 		return err
 	}
-	factor := float64(g[0]) / (k.temperature * float64(rows))
-	return k.eachRow(in, func(_ int, at []int, logp, logs []float64) {
-		for n, a := range at {
-			ds[a] = T(factor * (math.Exp(logs[n]) - math.Exp(logp[n])))
+	factor := float64(g[0]) / (k.temperature * float64(len(rows)))
+	for _, r := range rows {
+		for n, at := range r.at {
+			ds[at] = T(factor * (math.Exp(r.logs[n]) - math.Exp(r.logp[n])))
 		}
-	})
+	}
+	return nil
 }
 
-// eachRow calls f for every row that counts, with where its candidates are in the matrix, log softmax of
-// the teacher and log softmax of the student. The slices are valid during the call.
-func (k klDistill[T]) eachRow(in []*tensor.Dense, f func(i int, at []int, logp, logs []float64)) error {
+// distillRow is a row that counts.
+type distillRow struct {
+	at         []int     // where its candidates are in the matrix
+	logp, logs []float64 // log softmax of the teacher and of the student over them
+}
+
+// rows returns the rows that count.
+func (k klDistill[T]) rows(in []*tensor.Dense) ([]distillRow, error) {
 	scores, teacher := slice[T](in[0]), slice[T](in[1])
 	var mask []bool
 	if k.masked {
 		var err error
 		if mask, err = flags(in[2]); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	c := in[0].Shape()[1]
-	for i := range in[0].Shape()[0] {
-		at, logp, logs := make([]int, 0, c), make([]float64, 0, c), make([]float64, 0, c)
+	bq, c := in[0].Shape()[0], in[0].Shape()[1]
+	var rows []distillRow
+	for i := range bq {
+		var r distillRow
 		for a := i * c; a < (i+1)*c; a++ {
 			if mask == nil || mask[a] {
-				at = append(at, a)
-				logp = append(logp, float64(teacher[a]))
-				logs = append(logs, float64(scores[a])/k.temperature)
+				r.at = append(r.at, a)
+				r.logp = append(r.logp, float64(teacher[a]))
+				r.logs = append(r.logs, float64(scores[a])/k.temperature)
 			}
 		}
-		if len(at) > 0 && !math.IsInf(slices.Max(logp), -1) {
-			logSoftmax(logp)
-			logSoftmax(logs)
-			f(i, at, logp, logs)
+		if len(r.at) > 0 && !math.IsInf(slices.Max(r.logp), -1) {
+			logSoftmax(r.logp)
+			logSoftmax(r.logs)
+			rows = append(rows, r)
 		}
 	}
-	return nil
+	return rows, nil
 }
 
 // logSoftmax replaces x by its log softmax.

@@ -17,8 +17,9 @@ import (
 //	x, out [B,T,dim], [N,dim] or [dim]   float32 or float64
 //
 // At or below eps the divisor is the constant eps, so a zero vector gives zero; its gradient is defined as 0 as well,
-// so that padding never moves a weight (the formula would give g/eps). All arithmetic is in float64. A vector with a
-// NaN comes out NaN and leaves the others alone.
+// so that padding never moves a weight (the formula would give g/eps). All arithmetic is in float64, without scaling: a
+// float64 vector longer than 1e154 has an infinite square and comes out 0. A vector with a NaN comes out NaN and leaves
+// the others alone.
 func L2Normalize(x *gorgonia.Node, eps float64) (*gorgonia.Node, error) {
 	if err := floatNode("L2Normalize", "x", x); err != nil {
 		return nil, err

@@ -27,9 +27,6 @@ func Linear(x, w, bias *gorgonia.Node) (*gorgonia.Node, error) {
 	if err := floatNode("Linear", "x", x); err != nil {
 		return nil, err
 	}
-	if w == nil {
-		return nil, fmt.Errorf("%w: Linear: w is nil", ErrValue)
-	}
 	if n := x.Dims(); n != 2 && n != 3 {
 		return nil, fmt.Errorf("%w: Linear: x has shape %v, want [B,T,h] or [N,h]", ErrShape, x.Shape())
 	}

@@ -53,7 +53,8 @@ func (j Judgements[ID]) relevant() int {
 }
 
 // ReciprocalRank returns 1/rank of the first relevant document among the first k, 0 if there is none. Its mean over
-// queries is MRR@k.
+// queries is MRR@k. Like the other measures it takes a ranking in which no document is there twice, as Rank makes it:
+// a second copy would count again.
 func ReciprocalRank[ID cmp.Ordered](ranked []ID, j Judgements[ID], k int) float64 {
 	for r, id := range first(ranked, k) {
 		if j[id] > 0 {

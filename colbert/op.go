@@ -2,6 +2,7 @@ package colbert
 
 import (
 	"fmt"
+	"slices"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -39,17 +40,24 @@ type operand struct {
 
 // apply checks nodes against k and puts the op into their graph.
 func apply[T layout.Float](k kernel[T], nodes ...*gorgonia.Node) (*gorgonia.Node, error) {
-	shapes := make([]tensor.Shape, len(nodes))
+	shapes, in := make([]tensor.Shape, len(nodes)), k.operands()
 	for i, n := range nodes {
+		if err := checkNode(k.name(), in[i].name, n); err != nil {
+			return nil, err
+		}
 		if n.Graph() != nodes[0].Graph() {
-			return nil, fmt.Errorf("%w: %s: input %d (%s) is of another graph than input 0", ErrValue, k.name(), i, n.Name())
+			return nil, fmt.Errorf("%w: %s: %s and %s are in different graphs", ErrValue, k.name(), in[i].name, in[0].name)
 		}
 		shapes[i] = n.Shape()
 	}
 	if _, err := check(k, shapes, func(i int) tensor.Dtype { return nodes[i].Dtype() }); err != nil {
 		return nil, err
 	}
-	return gorgonia.ApplyOp(&op[T]{k}, nodes...)
+	n, err := gorgonia.ApplyOp(&op[T]{k}, nodes...)
+	if err != nil { // the nodes have been checked: what Gorgonia still objects to is a bug here
+		return nil, fmt.Errorf("%w: %s: %w", ErrInternal, k.name(), err)
+	}
+	return n, nil
 }
 
 // check holds the inputs' ranks, dtypes and shapes against k and returns the shape of the result.
@@ -64,6 +72,9 @@ func check[T layout.Float](k kernel[T], shapes []tensor.Shape, dtype func(i int)
 		}
 		if shapes[i].Dims() != w.dims {
 			return nil, fmt.Errorf("%w: %s: %s has shape %v, want %d dimensions", ErrShape, k.name(), w.name, shapes[i], w.dims)
+		}
+		if slices.Min(shapes[i]) < 1 {
+			return nil, fmt.Errorf("%w: %s: %s has shape %v, want nothing empty", ErrShape, k.name(), w.name, shapes[i])
 		}
 	}
 	return k.output(shapes)

@@ -65,7 +65,7 @@ func (o *op[T]) DoDiff(_ gorgonia.ExecutionContext, in gorgonia.Nodes, out *gorg
 	defer recoverInto(o.name(), &err)
 	upstream, err := out.Grad()
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %s: no upstream gradient: %w", ErrValue, o.name(), err)
 	}
 	values := make([]gorgonia.Value, len(in))
 	for i, n := range in {
@@ -81,7 +81,7 @@ func (o *op[T]) DoDiff(_ gorgonia.ExecutionContext, in gorgonia.Nodes, out *gorg
 		}
 		sum, err := in[i].Grad()
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %s: input %d has no gradient to add to: %w", ErrValue, o.name(), i, err)
 		}
 		acc, ok := sum.(*tensor.Dense)
 		if !ok {

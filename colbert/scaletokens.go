@@ -22,8 +22,8 @@ func ScaleTokens(x, w *gorgonia.Node) (*gorgonia.Node, error) {
 	if err := floatNode("ScaleTokens", "x", x); err != nil {
 		return nil, err
 	}
-	if w == nil {
-		return nil, fmt.Errorf("%w: ScaleTokens: w is nil", ErrValue)
+	if err := checkNode("ScaleTokens", "w", w); err != nil {
+		return nil, err
 	}
 	if n := x.Dims(); n != 2 && n != 3 {
 		return nil, fmt.Errorf("%w: ScaleTokens: x has shape %v, want [B,T,dim] or [N,dim]", ErrShape, x.Shape())

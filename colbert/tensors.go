@@ -17,17 +17,6 @@ func dtypeOf[T layout.Float]() tensor.Dtype {
 	return tensor.Float64
 }
 
-// floatNode returns an error unless n is there and of dtype float32 or float64.
-func floatNode(op, name string, n *gorgonia.Node) error {
-	if n == nil {
-		return fmt.Errorf("%w: %s: %s is nil", ErrValue, op, name)
-	}
-	if dt := n.Dtype(); dt != tensor.Float32 && dt != tensor.Float64 {
-		return fmt.Errorf("%w: %s: %s is %v, want float32 or float64", ErrDtype, op, name, dt)
-	}
-	return nil
-}
-
 // slice returns the elements of a row-major tensor.
 func slice[T layout.Float](d *tensor.Dense) []T {
 	var out any

@@ -1,12 +1,7 @@
 // Offset arithmetic and small device functions that every kernel shares.
 #pragma once
+#include "device.cuh"
 #include "params.cuh"
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-// A kernel is a template body and a plain name for the host: KERNEL(name, Params, threads, CTAs per SM, body<...>).
-#define KERNEL(name, Params, threads, percm, ...) \
-  extern "C" __global__ void __launch_bounds__(threads, percm) name(const __grid_constant__ Params p) { __VA_ARGS__(p); }
 
 template <class T> __device__ __forceinline__ T* at(maxsim_ptr p) { return reinterpret_cast<T*>(p); }
 

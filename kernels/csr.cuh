@@ -115,7 +115,7 @@ template <class F> __device__ __forceinline__ void place_chunk(const Winners& wi
 }
 
 __device__ __forceinline__ void csr_fused(const CsrParams& p) {
-  extern __shared__ __align__(16) uint8_t shared[];
+  DYNAMIC_SHARED(16, shared);
   const int j = blockIdx.x, c0 = __ldg(at<const int>(p.cud) + j), len = __ldg(at<const int>(p.cud) + j + 1) - c0;
   const Meets m = meets(p, j);
   const Winners win{p.argmax, p.qmap, m.winner, m.lo, p.argbytes == 4};
@@ -134,8 +134,7 @@ __device__ __forceinline__ void csr_fused(const CsrParams& p) {
       carry += all;
     }
     __syncthreads();
-    uint32_t room;
-    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(room));
+    const uint32_t room = dynamic_shared_bytes();
     uint16_t* staged = (uint16_t*)k.end();
     if (!wide && (uint8_t*)(staged + (m.hi - m.lo)) <= shared + room) {
       place_chunk(win, c, k, [&](int at0, int x) { staged[at0] = (uint16_t)x; });
@@ -154,7 +153,7 @@ __device__ __forceinline__ void csr_fused(const CsrParams& p) {
 }
 
 template <bool PLACE> __device__ __forceinline__ void csr_part(const CsrParams& p) {
-  extern __shared__ __align__(16) uint8_t shared[];
+  DYNAMIC_SHARED(16, shared);
   const int j = blockIdx.x, c0 = __ldg(at<const int>(p.cud) + j), len = __ldg(at<const int>(p.cud) + j + 1) - c0;
   const int u0 = blockIdx.z * (int)p.utile, n = min(len - u0, (int)p.utile);
   if (n <= 0) return;

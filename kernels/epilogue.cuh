@@ -11,12 +11,6 @@
 #pragma once
 #include "common.cuh"
 
-__device__ __forceinline__ float max_nan(float a, float b) {
-  float m;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
-  return m;
-}
-
 // Running maximum of a lane's two rows; i: column inside the document as a float, exact below 2^24.
 struct Running {
   float m0 = -INFINITY, m1 = -INFINITY, i0 = 0, i1 = 0;
@@ -31,9 +25,7 @@ struct Winner {
 template <bool ARG> __device__ __forceinline__ void see(float v0, float v1, float& m, Winner& w, int c, float one) {
   const float t = max_nan(v0, v1);
   if constexpr (!ARG) m = max_nan(m, t);
-  else
-    asm("{\n.reg .pred p;\nsetp.gt.f32 p, %3, %0;\nmax.NaN.f32 %0, %0, %3;\n@p fma.rn.f32 %1, %1, %7, %5;\n@p mul.rn.f32 %2, %4, %6;\n}\n"
-        : "+f"(m), "+f"(w.column), "+f"(w.first) : "f"(t), "f"(one), "f"((float)c), "f"(v0), "f"(one - 1.f));
+  else max_take(t, m, w.column, w.first, (float)c, v0, one, one - 1.f);
 }
 // Ends a tile (or a document's part of it): base is the tile's first column counted from the document's first.
 template <bool ARG> __device__ __forceinline__ void settle(Winner& w, float m, float& i, int base) {
@@ -72,15 +64,11 @@ struct Run {
 struct SlabBoard {
   uint32_t board;  // shared address, a multiple of 128; bit 6 says whose turn it is
 
-  __device__ __forceinline__ float slab(int n) const {
-    float v;
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(board + 4 * n) : "memory");
-    return v;
-  }
+  __device__ __forceinline__ float slab(int n) const { return load_shared(board + 4 * n); }
   // Every thread of the warpgroup calls it; writer: this lane holds the sum of slab `mine`.
   __device__ __forceinline__ void post(float sum, bool writer, int mine, float* score) {
-    if (writer) asm volatile("st.shared.f32 [%0], %1;" ::"r"(board + 4 * mine), "f"(sum) : "memory");
-    asm volatile("bar.sync 1, 128;" ::: "memory");
+    if (writer) store_shared(board + 4 * mine, sum);
+    sync_warpgroup();
     if (threadIdx.x % 128 < 32) {
       float s = 0;
       s += slab(threadIdx.x & 7);

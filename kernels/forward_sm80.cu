@@ -18,7 +18,7 @@ constexpr int COLUMNS = 64, STAGES = 4, THREADS = 256;
 // ---------------------------------------------------------------- query rows in registers
 template <class Op, int KSTEPS, bool ARG> __device__ __forceinline__ void forward_resident(const ForwardParams& p) {
   constexpr int TILE = 256, PIECES = 2 * KSTEPS, HALF = COLUMNS * 128, STAGE = HALF * (KSTEPS > 4 ? 2 : 1);
-  extern __shared__ __align__(128) uint8_t raw[];
+  DYNAMIC_SHARED(128, raw);
   const uint32_t sm = shared_address(raw);
   const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, pitch = (int)p.ldd * Op::BYTES, qpitch = (int)p.ldq * Op::BYTES;
   const float one = __int_as_float(0x3f800000 + (int)(p.dim >> 62));  // 1, but the compiler cannot know
@@ -86,7 +86,7 @@ template <class Op, int KSTEPS, bool ARG> __device__ __forceinline__ void forwar
 // ---------------------------------------------------------------- both sides through shared memory
 template <class Op, bool ARG> __device__ __forceinline__ void forward_stream(const ForwardParams& p) {
   constexpr int TILE = 128, STAGE = (TILE + COLUMNS) * 128;
-  extern __shared__ __align__(128) uint8_t raw[];
+  DYNAMIC_SHARED(128, raw);
   const uint32_t sm = shared_address(raw);
   const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, pitch = (int)p.ldd * Op::BYTES, qpitch = (int)p.ldq * Op::BYTES;
   const float one = __int_as_float(0x3f800000 + (int)(p.dim >> 62));

@@ -42,8 +42,7 @@ template <class S> struct Ring {
   uint32_t q, stage0, full, empty, qfull, qempty;
   int stages, depth;  // stages in the ring; stages (of KSTEPS) of a tile
   __device__ __forceinline__ Ring(const ForwardParams& p, const void* shared) {
-    uint32_t size;
-    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(size));
+    const uint32_t size = dynamic_shared_bytes();
     depth = ((int)p.ldd * S::Op::BYTES + S::KSTEPS * 32 - 1) / (S::KSTEPS * 32);
     const int resident = S::QUERY == SHARED ? depth * S::QBYTES : 0;
     stages = min(((int)size - S::CONTROL - resident) / S::STAGE, S::MAX_STAGES);
@@ -140,8 +139,7 @@ __device__ __forceinline__ void multiply(float (&acc)[64], float (&low)[64], con
 
 // Brings the scales of a tile's document rows near while the products run.
 __device__ __forceinline__ void touch_scales(const ForwardParams& p, int c, int last, int tid) {
-  float f;
-  asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(f) : "l"(at<const float>(p.dscale) + min(c + tid, last)));
+  touch(at<const float>(p.dscale) + min(c + tid, last));
 }
 // acc = (acc + low 2^-11) times the scale of each document row; last: the run's last row.
 __device__ __forceinline__ void combine(float (&acc)[64], const float (&low)[64], const ForwardParams& p, int c, int last, int lane) {
@@ -151,8 +149,7 @@ __device__ __forceinline__ void combine(float (&acc)[64], const float (&low)[64]
   for (int b = 0; b < 4; b++) {  // eight loads at a time: 128 accumulators leave no room for 32, and one at a time would wait
     float f[8];
 #pragma unroll
-    for (int i = 0; i < 8; i++)
-      asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(f[i]) : "l"(scale + min(8 * (4 * b + i / 2) + i % 2, left)) : "memory");
+    for (int i = 0; i < 8; i++) f[i] = load_here(scale + min(8 * (4 * b + i / 2) + i % 2, left));
 #pragma unroll
     for (int i = 0; i < 8; i++) {
       const int e = 4 * (4 * b + i / 2) + i % 2;
@@ -211,7 +208,7 @@ __device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S
 }
 
 template <class S, bool ARG> __device__ __forceinline__ void forward(const ForwardSm90Params& P) {
-  extern __shared__ __align__(1024) uint8_t raw[];
+  DYNAMIC_SHARED(1024, raw);
   const Ring<S> ring(P.f, raw);
   if (threadIdx.x == 0) ring.init();
   __syncthreads();

@@ -43,13 +43,11 @@ template <class T, bool ALIGNED> struct Rows {
   int left;          // columns from there to the end of the row
   __device__ Rows(maxsim_ptr rows, int64_t ld, int64_t dim, int k)
       : base((const char*)(at<const T>(rows) + (k < dim ? k : 0))), pitch((unsigned)(ld * sizeof(T))), left((int)dim - (k < dim ? k : 0)) {}
-  // Row r, or zeros: predicated, not a branch, so that several loads can be in flight.
+  // Row r, or zeros.
   __device__ Lane<T> load_if(bool in, int r) const {
     Lane<T> x;
     x.v = make_uint4(0, 0, 0, 0);
-    if constexpr (ALIGNED)
-      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n@p ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];\n}\n"
-                   : "+r"(x.v.x), "+r"(x.v.y), "+r"(x.v.z), "+r"(x.v.w) : "l"(base + (size_t)(unsigned)r * pitch), "r"((int)in));
+    if constexpr (ALIGNED) load16_if(x.v, base + (size_t)(unsigned)r * pitch, in);
     else if (in) x = load(r);
     return x;
   }
@@ -165,7 +163,7 @@ template <class T, bool ALIGNED, int LANES> struct GradD {
   // Document rows of this CTA and how many of them a warp owns. Read anew where it is needed: registers are scarce.
   __device__ __forceinline__ static int rows_of_cta(const GradDParams& p, int& first, int& last) {
     unsigned cta, ctas;
-    asm volatile("mov.u32 %0, %%ctaid.x;\nmov.u32 %1, %%nctaid.x;" : "=r"(cta), "=r"(ctas));
+    place_in_grid(cta, ctas);
     const int per = (int)((p.totd + ctas * GRAD_WARPS - 1) / (ctas * GRAD_WARPS));
     first = (int)min((int64_t)cta * GRAD_WARPS * per, p.totd);
     last = (int)min((int64_t)first + GRAD_WARPS * per, p.totd);

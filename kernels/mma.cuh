@@ -10,6 +10,9 @@ struct Split { static constexpr int BYTES = 2; static constexpr bool SPLIT = tru
 
 __device__ __forceinline__ uint32_t shared_address(const void* p) { return (uint32_t)__cvta_generic_to_shared(p); }
 
+#ifdef MAXSIM_EMULATE
+#include "emulate/mma.h"
+#else
 #define MMA_SYNC(shape, types)                                                                                              \
   asm volatile("mma.sync.aligned." shape ".row.col." types " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"         \
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                             \
@@ -30,6 +33,7 @@ __device__ __forceinline__ void copy16(uint32_t to, const void* from, bool in) {
 }
 __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> __device__ __forceinline__ void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+#endif
 
 // Rows of 128 bytes in shared memory, their eight 16-byte pieces permuted by the row so that ldmatrix meets no bank twice.
 __device__ __forceinline__ uint32_t swizzled(int row, int piece) { return row * 128 + ((piece ^ (row & 7)) << 4); }

@@ -5,11 +5,7 @@
 
 __device__ __forceinline__ void store_as(__nv_bfloat16* o, float v) { *o = __float2bfloat16_rn(v); }
 __device__ __forceinline__ void store_as(__half* o, float v) { *o = __float2half_rn(v); }
-__device__ __forceinline__ void store_as(float* o, float v) {  // tf32: 10 bits of mantissa, ties away from zero
-  uint32_t t;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(t) : "f"(v));
-  *o = __uint_as_float(t);
-}
+__device__ __forceinline__ void store_as(float* o, float v) { *o = __uint_as_float(round_tf32(v)); }
 
 template <class T> __device__ __forceinline__ void pack(const PackParams& p) {
   int r = blockIdx.x * 8 + (threadIdx.x >> 5), lane = threadIdx.x & 31;

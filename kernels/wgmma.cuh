@@ -2,6 +2,15 @@
 #pragma once
 #include <cstdint>
 
+// Shared memory descriptor: rows of 128 bytes, 128-byte swizzle, atoms of eight rows (1024 bytes apart). Only the low
+// word depends on the address (below 2^18), so moving by `off` bytes is one 32-bit add.
+__device__ __forceinline__ uint64_t descriptor(uint32_t address, uint32_t off) {
+  return (uint64_t)(((address >> 4) | (1u << 16)) + (off >> 4)) | ((uint64_t)0x40000040u << 32);
+}
+
+#ifdef MAXSIM_EMULATE
+#include "emulate/wgmma.h"
+#else
 __device__ __forceinline__ void barrier_init(uint32_t bar, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(arrivals) : "memory");
 }
@@ -35,12 +44,6 @@ template <int N> __device__ __forceinline__ void pin(float (&a)[N]) {
   for (int i = 0; i < N; i++) asm volatile("" : "+f"(a[i])::"memory");
 }
 
-// Shared memory descriptor: rows of 128 bytes, 128-byte swizzle, atoms of eight rows (1024 bytes apart). Only the low
-// word depends on the address (below 2^18), so moving by `off` bytes is one 32-bit add.
-__device__ __forceinline__ uint64_t descriptor(uint32_t address, uint32_t off) {
-  return (uint64_t)(((address >> 4) | (1u << 16)) + (off >> 4)) | ((uint64_t)0x40000040u << 32);
-}
-
 // d[64x128] (+)= a[64 x 32 bytes] b[128 x 32 bytes]; add: 0 overwrites.
 #define WGMMA_ACC(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 #define WGMMA(shape, tail)                                                                                                          \
@@ -66,3 +69,4 @@ template <class Op> __device__ __forceinline__ void wgmma(float (&d)[64], uint64
   else if constexpr (std::is_same<Op, Tf32>::value) WGMMA("m64n128k8.f32.tf32.tf32", "");
   else WGMMA("m64n128k16.f32.f16.f16", ", 0, 0");
 }
+#endif

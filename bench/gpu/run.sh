@@ -3,20 +3,23 @@
 # OUT/STAGE-GPU.txt: raw output below its provenance. No settings of the card are touched.
 #
 #   check      every kernel against a double reference, on fresh random and adversarial inputs
-#   sanitize   compute-sanitizer: synccheck, memcheck, racecheck on every kernel, initcheck on the engine
+#   sanitize   compute-sanitizer: synccheck, memcheck on every kernel and on the engine, initcheck on the engine, racecheck on
+#              every kernel, precision by precision
 #   tests      conformance, 250 runs, threads, memory (engine); cases, gradients, graphs (package maxsim)
-#   kernels    times of the kernels, inputs on the device, a cold L2 cache: every shape and precision
+#   kernels    times of the kernels, inputs on the device, a cold L2 cache: every shape and dim in bf16, the shapes of the
+#              documentation's tables in every precision and on the portable image
 #   engine     times from host memory to host memory
-#   example    the example on the GPU and on the CPU, the same seed, and MaxSim's share of a step
+#   warm       compiles the kernels of peers on all cores; may run beside check and sanitize, which measure nothing
 #   peers      PyTorch and the peers that can be imported, on the same shapes, and cuBLAS's ceiling
+#   example    the example on the GPU and on the CPU, the same seed, and MaxSim's share of a step
 #   all        all of these
 #
 # A stage that fails or runs out of time does not stop the others; the exit status is 1 then. LIMIT=SECONDS replaces the
 # time limits of the stages, EXAMPLE_FLAGS are further flags of the example, TEST_FLAGS of the tests and benchmarks.
 set -euo pipefail
 
-declare -A limit=([check]=300 [sanitize]=500 [tests]=300 [kernels]=500 [engine]=300 [example]=300 [peers]=560)
-order=(check sanitize tests kernels engine example peers)
+declare -A limit=([check]=150 [sanitize]=350 [tests]=120 [kernels]=300 [engine]=160 [warm]=260 [peers]=420 [example]=160)
+order=(check sanitize tests kernels engine warm peers example)
 
 usage() {
 	echo "usage: run.sh DIR OUT STAGE…, stages: ${order[*]} all" >&2
@@ -51,7 +54,7 @@ brief() {
 check() { run kernels/dev/check; }
 
 sanitize() {
-	local tool
+	local tool precision
 	for tool in synccheck memcheck; do
 		run compute-sanitizer --tool $tool --error-exitcode 1 kernels/dev/check tiny seed=1
 	done
@@ -61,7 +64,10 @@ sanitize() {
 	# there shows in the engine. The case of 70,000 documents takes minutes under a sanitizer and shows nothing more.
 	filter=brief run env -C internal/cuda compute-sanitizer --tool initcheck --error-exitcode 1 \
 		./cuda.test -test.v -test.run 'TestConformance$/.*/(Cases|Special)' -test.skip '/./Cases/many_documents'
-	run compute-sanitizer --tool racecheck --error-exitcode 1 kernels/dev/check tiny seed=1
+	# racecheck is a hundred times slower than the others. Each precision has kernels of its own, and a verdict of its own.
+	for precision in split bf16 tf32 f64 f32 f16; do
+		run compute-sanitizer --tool racecheck --error-exitcode 1 kernels/dev/check tiny seed=1 only=$precision
+	done
 }
 
 tests() {
@@ -73,7 +79,7 @@ tests() {
 
 kernels() {
 	run kernels/dev/bench bf16
-	run kernels/dev/bench f16 tf32 split
+	run kernels/dev/bench F1t F1v F2a F2b F2c F2d T1L T2 R20 f16 tf32 split
 	run kernels/dev/bench F1t F1v T1L T2 bf16 f16 tf32 split sm80
 }
 
@@ -103,7 +109,9 @@ share() {
 		"example/run-$1/report.json"
 }
 
-peers() { run python3 -u bench/gpu/peers.py; }
+warm() { run python3 -u bench/gpu/peers.py warm; }
+
+peers() { run python3 -u bench/gpu/peers.py $((deadline - SECONDS - 10)); }
 
 # provenance STAGE prints where and with what a stage was run.
 provenance() {

@@ -85,7 +85,7 @@ func exampleStepTable(all *results) (string, error) {
 		fmt.Fprintf(&out, "| %s | %.1f | %.1f | %.1f | %.1f | %.1f |\n", part.name, 1e3*s.Encoder, 1e3*s.Forward, 1e3*s.Backward,
 			1e3*s.Optimiser, 1e3*(s.Encoder+s.Forward+s.Backward+s.Optimiser))
 	}
-	fmt.Fprintf(&out, "\nThe rest of the graph (embedding, projection, norm, loss) is package colbert, whose kernels the variable names too; %s\n",
+	fmt.Fprintf(&out, "\nThe rest of the graph (embedding, projection, norm, loss) is package colbert, whose kernels the variable names too; the optimiser's loop it does not name, that is assembled in both rows; %s\n",
 		strings.Join(files, ", "))
 	return out.String(), nil
 }

@@ -83,15 +83,10 @@ func gpuTable(all *results) (string, error) {
 			continue
 		}
 		seen[r.name] = true
-		var forward, step peerTime
-		name, train := r.name, strings.Replace(r.name, "F1", "T1", 1) // the same shape with its backward pass
-		if r.name[0] == 'F' {
-			forward = peers[r.name]
-		}
-		if train[0] == 'T' {
-			step = peers[train]
-		}
-		if train != r.name && step.best != "" {
+		shape := peerShape(r.name)
+		forward, step := peers["F"+shape], peers["T"+shape]
+		name := r.name
+		if train := "T" + shape; train != name && name == "F"+shape && step.best != "" {
 			name += ", " + train
 		}
 		var naive []string
@@ -100,17 +95,26 @@ func gpuTable(all *results) (string, error) {
 				naive = append(naive, p.naive)
 			}
 		}
+		extra := cell("%.1f MiB", r.extra, r.step > 0)
+		if r.step > 0 {
+			extra += step.memory()
+		}
 		fmt.Fprintf(&out, "| %s: %s | %.3f | %.3f | %s | %s | %s | %s | %s |\n", name, r.shape, r.forward, r.argmax,
-			cell("%.3f", r.step, r.step > 0), cell("%.1f MiB", r.extra, r.step > 0), forward, step, strings.Join(naive, ", "))
+			cell("%.3f", r.step, r.step > 0), extra, forward, step, strings.Join(naive, ", "))
 	}
-	fmt.Fprintf(&out, "\nOne NVIDIA H200, `bench/results/gpu/%s`; peers: %s\n", file, from)
+	fmt.Fprintf(&out, "\nOne NVIDIA H200, `bench/results/gpu/%s`; peers: %s%s\n", file, from, ceilings(all))
 	return out.String(), nil
 }
 
 // gpuPrecisionTable shows the precisions, and the portable image, on the same card.
 func gpuPrecisionTable(all *results) (string, error) {
 	var out strings.Builder
-	out.WriteString("| ms, cold L2, packing of float32 rows not included | image | forward | with argmax | step, packing included |\n|---|---|---|---|---|\n")
+	header, rule := "| ms, cold L2, packing of float32 rows included | image | forward | with argmax | step |", "|---|---|---|---|---|"
+	compared := len(all.find("Peer", "impl", naiveOf["split"])) > 0
+	if compared {
+		header, rule = header+" PyTorch, the same inputs: forward | step |", rule+"---|---|"
+	}
+	out.WriteString(header + "\n" + rule + "\n")
 	files := kernelFiles(all, "kernels-other-h200.txt", "kernels-sm80-h200.txt")
 	seen := map[string]bool{}
 	for _, file := range files {
@@ -125,11 +129,28 @@ func gpuPrecisionTable(all *results) (string, error) {
 			}
 			seen[key] = true
 			precision := strings.Replace(r.precision, "split", "float32-accurate", 1)
-			fmt.Fprintf(&out, "| %s %s | %s | %.3f | %.3f | %s |\n", r.name, precision, r.image, r.forward, r.argmax, cell("%.3f", r.step, r.step > 0))
+			fmt.Fprintf(&out, "| %s %s | %s | %.3f | %.3f | %s |", r.name, precision, r.image, r.forward, r.argmax, cell("%.3f", r.step, r.step > 0))
+			if compared {
+				shape := peerShape(r.name)
+				fmt.Fprintf(&out, " %s | %s |", naiveTime(all, "F"+shape, r.precision), naiveTime(all, "T"+shape, r.precision))
+			}
+			out.WriteString("\n")
 		}
 	}
 	fmt.Fprintf(&out, "\nOne NVIDIA H200, `bench/results/gpu/%s`\n", strings.Join(files, "`, `"))
 	return out.String(), nil
+}
+
+// naiveOf names PyTorch's composed graph that computes in a precision, from float32 rows but for f16.
+var naiveOf = map[string]string{"split": "naive-ieee", "tf32": "naive-tf32", "f16": "naive"}
+
+// naiveTime is what that graph takes for a case, in ms.
+func naiveTime(all *results, name, precision string) string {
+	rows := all.find("Peer", "case", name, "impl", naiveOf[precision])
+	if len(rows) == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.3f", 1e3*rows[0].metrics["sec/op"])
 }
 
 // gpuHostTable splits steps whose inputs and gradients are in host memory, as Gorgonia has them.

@@ -10,14 +10,43 @@ import (
 // peersFile is written by bench/gpu/run.sh, or holds a table of figures whose raw output was not kept.
 const peersFile = "peers-h200.txt"
 
-// peerTime is what the peers need for a case with inputs of 16 bits, in ms as shown, empty where not measured.
-type peerTime struct{ best, by, naive string }
+// peerTime is what the peers need for a case with inputs of 16 bits: times in ms, memory beyond inputs and gradients in MiB,
+// as shown, empty where not measured. The least memory need not be that of the fastest.
+type peerTime struct{ best, by, naive, least, leastBy, naiveMemory string }
 
 func (p peerTime) String() string {
 	if p.best == "" {
 		return "–"
 	}
 	return p.best + " " + p.by
+}
+
+// memory adds the peers' memory to ours.
+func (p peerTime) memory() string {
+	if p.least == "" || p.naiveMemory == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%s %s, naive %s)", p.leastBy, p.least, p.naiveMemory)
+}
+
+// peerShape returns the shape of a case: F1t and T1t are the forward pass and the step of 1t, and a name without F or T is a
+// shape itself.
+func peerShape(name string) string { return strings.TrimLeft(name, "FT") }
+
+// ceilings says what cuBLAS and the memory reached in the peers' run, if that was measured.
+func ceilings(all *results) string {
+	var found []string
+	for _, r := range all.find("Ceiling", "op", "cublas", "mnk", "8192x8192x8192") {
+		found = append(found, fmt.Sprintf("%s %.0f", r.params["dtype"], r.metrics["TFLOP/s"]))
+	}
+	if found == nil {
+		return ""
+	}
+	line := "; cuBLAS in the same run, 8192 × 8192 × 8192: " + strings.Join(found, ", ") + " TFLOP/s"
+	for _, r := range all.find("Ceiling", "op", "copy") {
+		line += fmt.Sprintf("; a copy %.2f TB/s", r.metrics["B/s"]/1e12)
+	}
+	return line
 }
 
 // peerTimes returns the peers' times by case, and where they are from.
@@ -29,17 +58,23 @@ func peerTimes(all *results) (map[string]peerTime, string, error) {
 		return peers, file + ", another run", err
 	}
 	peers := map[string]peerTime{}
-	best := map[string]float64{}
+	best, least := map[string]float64{}, map[string]float64{}
 	for _, r := range rows {
 		name, ms := r.params["case"], 1e3*r.metrics["sec/op"]
 		p, shown := peers[name], fmt.Sprintf("%.3f", ms)
+		mib, memory := r.metrics["extra-MiB"], fmt.Sprintf("%.1f", r.metrics["extra-MiB"])
 		switch {
 		case r.params["dtype"] == "fp32" || strings.HasPrefix(r.params["impl"], "compile"):
 			continue
 		case r.params["impl"] == "naive":
-			p.naive = shown
-		case p.best == "" || ms < best[name]:
-			best[name], p.best, p.by = ms, shown, r.params["impl"]
+			p.naive, p.naiveMemory = shown, memory
+		default:
+			if p.best == "" || ms < best[name] {
+				best[name], p.best, p.by = ms, shown, r.params["impl"]
+			}
+			if p.least == "" || mib < least[name] {
+				least[name], p.least, p.leastBy = mib, memory, r.params["impl"]
+			}
 		}
 		peers[name] = p
 	}
@@ -67,7 +102,7 @@ func peerTable(path string) (map[string]peerTime, error) {
 		for k, value := range fields {
 			cells[columns[k]] = value
 		}
-		peers[fields[0]] = peerTime{cells["best-peer"], cells["by"], cells["naive-fp16"]}
+		peers[fields[0]] = peerTime{best: cells["best-peer"], by: cells["by"], naive: cells["naive-fp16"]}
 	}
 	return peers, nil
 }

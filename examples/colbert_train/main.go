@@ -17,6 +17,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"golang.org/x/term"
 
@@ -24,8 +25,8 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	terminal := term.IsTerminal(int(os.Stderr.Fd()))
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr, terminal); err != nil {
 		if !errors.Is(err, flag.ErrHelp) {

@@ -189,7 +189,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestInterrupt: a run that is stopped says how to go on, and goes on.
+// TestInterrupt: a run that is stopped says how to go on, with the flag that names its data, and goes on.
 func TestInterrupt(t *testing.T) {
 	src := goSource(t)
 	out := t.TempDir()
@@ -198,7 +198,7 @@ func TestInterrupt(t *testing.T) {
 	args := []string{"-steps", "3", "-batch", "8", "-dim", "8", "-hidden", "8", "-go-src", src, "-out", out}
 	var stdout, stderr strings.Builder
 	err := run(ctx, args, &stdout, &stderr, false)
-	if err == nil || !strings.Contains(err.Error(), "interrupted after step 0; -resume -out "+out+" continues") {
+	if want := "interrupted after step 0; -resume -out " + out + " -go-src " + src + " continues"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Fatalf("error %v", err)
 	}
 	if _, err := command(t, "-resume", "-out", out, "-go-src", src); err != nil {
@@ -234,6 +234,17 @@ func TestInterruptedRunLeavesNoOlderResults(t *testing.T) {
 	})
 	if want := []string{"checkpoint.safetensors", "notes.txt", "train.jsonl"}; err != nil || !slices.Equal(left, want) {
 		t.Errorf("files %v (%v), want %v", left, err, want)
+	}
+}
+
+// TestOutIsAFile: one reason, and not one for each file that could not be removed from it.
+func TestOutIsAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := command(t, "-go-src", goSource(t), "-out", file); err == nil || err.Error() != "-out "+file+" is not a folder" {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -27,22 +27,25 @@ func removeResults(out string) error {
 	)
 }
 
-// checkOut refuses to write a run over its own data: a BEIR folder and -out both have a corpus.jsonl.
+// checkOut refuses an -out that is no folder, and to write a run over its own data: a BEIR folder and -out both have a
+// corpus.jsonl.
 func checkOut(o *options) error {
-	data, err := os.Stat(o.data)
-	if err != nil {
-		return nil // made from Go source
-	}
-	folder := o.data
-	if !data.IsDir() {
-		folder = filepath.Dir(folder)
-	}
-	if data, err = os.Stat(folder); err != nil {
-		return err
-	}
 	out, err := os.Stat(o.out)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !out.IsDir() {
+		return fmt.Errorf("-out %s is not a folder", o.out)
+	}
+	if o.data == "" {
+		return nil
+	}
+	data, err := os.Stat(o.data)
+	if err == nil && !data.IsDir() {
+		data, err = os.Stat(filepath.Dir(o.data))
 	}
 	if err != nil {
 		return err

@@ -24,6 +24,17 @@ func task(o *options) (*dataset.Set, error) {
 	return gosearch.Build(src, "gosearch of the standard library, "+version)
 }
 
+// taskFlag returns the flag that names the task, as on a command line; "" for the default task.
+func (o *options) taskFlag() string {
+	switch {
+	case o.data != "":
+		return " -data " + o.data
+	case o.goSrc != "":
+		return " -go-src " + o.goSrc
+	}
+	return ""
+}
+
 // export writes the task as a BEIR folder.
 func export(o *options, w io.Writer) error {
 	set, err := task(o)

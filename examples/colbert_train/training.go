@@ -32,7 +32,7 @@ func trainAndReport(ctx context.Context, o *options, device *maxsim.Device, stdo
 	}
 	outcome, err := trainWithProgress(ctx, course, stderr, bar)
 	if errors.Is(err, train.ErrInterrupted) {
-		return fmt.Errorf("%w; -resume -out %s continues", err, o.out)
+		return fmt.Errorf("%w; -resume -out %s%s continues", err, o.out, o.taskFlag())
 	}
 	if err != nil {
 		return err
@@ -81,12 +81,14 @@ func summarise(o *options, rep *report.Report, w io.Writer) error {
 // trainWithProgress runs the training and shows it.
 func trainWithProgress(ctx context.Context, course train.Options, w io.Writer, bar bool) (*train.Outcome, error) {
 	var display *progress.Display
-	var shown error
+	var shown error // the first: where one line cannot be written, none can
 	course.Observe = func(r train.Record) {
 		if display == nil {
 			display = progress.New(w, bar, course.Steps, r.Step-1)
 		}
-		shown = errors.Join(shown, display.Step(r))
+		if err := display.Step(r); shown == nil {
+			shown = err
+		}
 	}
 	outcome, err := train.Run(ctx, course)
 	return outcome, errors.Join(err, shown)

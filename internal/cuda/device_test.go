@@ -331,3 +331,47 @@ func TestManyGoroutines(t *testing.T) {
 	}
 	_ = f
 }
+
+// TestResidentDocumentsHoldPackedRowsOnly: the user's float32 rows, twice as large, used to stay beside the packed ones.
+func TestResidentDocumentsHoldPackedRowsOnly(t *testing.T) {
+	dev, f := openFake(t, 1<<26)
+	seqs := layout.Dense(64, 64)
+	const dim, rows = 64, 64 * 64
+	docs := make([]float32, rows*dim)
+	e := NewEngine[float32](dev, BF16)
+	r, err := e.Keep(&seqs, dim, docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held := used(t, dev); held > rows*dim*2+rows {
+		t.Errorf("%d bytes in use for %d of packed rows", held, rows*dim*2)
+	}
+	r.Release()
+	for n := 0; ; n++ { // nothing stays where keeping them fails
+		f.countdown = n
+		r, err := e.Keep(&seqs, dim, docs)
+		f.countdown = -1
+		if err == nil {
+			r.Release()
+			break
+		}
+		if left := used(t, dev); left != 0 {
+			t.Fatalf("%d bytes in use after call %d failed", left, n)
+		}
+	}
+}
+
+func TestLimitsOfWhatKernelsCount(t *testing.T) {
+	dev, _ := openFake(t, 1<<20)
+	if err := dev.SetMemoryLimit(-1); err == nil || !strings.Contains(err.Error(), "-1 bytes") {
+		t.Errorf("a negative memory limit: %v", err)
+	}
+	b := layout.Batch{Q: layout.Dense(1, 1), D: layout.Dense(2, mostTokens), Dim: 1}
+	if _, err := newProblem(&b); err != nil {
+		t.Errorf("the longest documents: %v", err)
+	}
+	b.D = layout.Dense(1, mostTokens+1)
+	if _, err := newProblem(&b); err == nil || !strings.Contains(err.Error(), "16777217 tokens, expected at most 16777216") {
+		t.Errorf("a document that is too long: %v", err)
+	}
+}

@@ -371,3 +371,37 @@ func TestSplitIsAsGoodAsTheLoop(t *testing.T) {
 		}
 	}
 }
+
+// TestOneMatrixWithOtherSequencesOnBothSides: where q and d were the same memory, only the rows of the queries' sequences
+// were uploaded, and documents that go beyond them were scored on whatever the device's memory held.
+func TestOneMatrixWithOtherSequencesOnBothSides(t *testing.T) {
+	d := openFirst(t)
+	const dim = 40
+	rng := rand.New(rand.NewPCG(18, 1))
+	x := make([]float32, 20*dim)
+	for k := range x {
+		x[k] = float32(rng.IntN(7) - 3)
+	}
+	for _, b := range []layout.Batch{
+		{Q: layout.Packed(20, []int{0, 3, 8}), D: layout.Packed(20, []int{0, 11, 19}), Dim: dim},
+		{Q: layout.Packed(20, []int{0, 9, 17}), D: layout.Packed(20, []int{0, 2, 4, 5, 7}), Dim: dim, Group: 2},
+	} {
+		for _, precision := range []Precision{Float32, BF16} {
+			run := func(documents []float32) *sample[float32] {
+				s := &sample[float32]{b: b, q: x, d: documents, scores: make([]float32, b.Q.Len()*b.Cols()),
+					dq: make([]float32, len(x)), dd: make([]float32, len(x))}
+				s.ds = make([]float32, len(s.scores))
+				for k := range s.ds {
+					s.ds[k] = float32(k%3 - 1)
+				}
+				if err := s.run(NewEngine[float32](d, precision)); err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			if err := sameBits(run(x), run(slices.Clone(x))); err != nil {
+				t.Errorf("%v, group %d: %v", precision, b.Group, err)
+			}
+		}
+	}
+}

@@ -20,6 +20,9 @@ type problem struct {
 // narrow is the number of values that 2 bytes tell apart.
 const narrow = 1 << 16
 
+// mostTokens bounds a document: the kernels carry the place of the maximum as a float32, which counts no further.
+const mostTokens = 1 << 24
+
 func newProblem(b *layout.Batch) (*problem, error) {
 	q, err := compact(&b.Q, slab)
 	if err != nil {
@@ -28,6 +31,9 @@ func newProblem(b *layout.Batch) (*problem, error) {
 	d, err := compact(&b.D, 1)
 	if err != nil {
 		return nil, fmt.Errorf("documents: %w", err)
+	}
+	if d.longest > mostTokens {
+		return nil, fmt.Errorf("a document has %d tokens, expected at most %d", d.longest, mostTokens)
 	}
 	p := &problem{
 		b: *b, q: q, d: d,

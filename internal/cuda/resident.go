@@ -44,13 +44,20 @@ func (e *Engine[T]) Keep(s *layout.Seqs, dim int, d []T) (*Resident, error) {
 func keep[T layout.Float](r *Resident, compacted *rows, d []T) (err error) {
 	dev := r.device
 	r.memory = &scope{pool: dev.pool}
+	call := r.memory
+	if r.storage.ofPacked { // nobody reads the user's rows again
+		call = &scope{pool: dev.pool}
+	}
 	defer func() {
 		if err != nil {
 			dev.drain()
 			r.memory.close()
 		}
+		if call != r.memory {
+			call.close()
+		}
 	}()
-	l := &loader[T]{device: dev, storage: r.storage, dim: int64(r.dim), keep: r.memory, call: r.memory}
+	l := &loader[T]{device: dev, storage: r.storage, dim: int64(r.dim), keep: r.memory, call: call}
 	r.side.rows = compacted
 	if compacted.total == 0 {
 		return nil
@@ -77,6 +84,9 @@ func keep[T layout.Float](r *Resident, compacted *rows, d []T) (err error) {
 		return err
 	}
 	r.flagged = flagged[0] != 0
+	if r.storage.ofPacked {
+		r.side.raw = 0
+	}
 	return nil
 }
 

@@ -11,24 +11,37 @@ import (
 // machines put their own words in front, in types that errors.Is cannot always look through. If no layer starts so, it
 // returns err.
 func Cause(err error, prefix string) error {
-	for e := err; e != nil; e = unwrap(e) {
-		if strings.HasPrefix(e.Error(), prefix) {
-			return e
-		}
+	if found := find(err, prefix); found != nil {
+		return found
 	}
 	return err
 }
 
-// unwrap takes one layer off: the standard way, the TapeMachine's (Err), or that of github.com/pkg/errors (Cause).
-func unwrap(err error) error {
+// find returns the outermost layer of err whose text starts with prefix, nil if there is none.
+func find(err error, prefix string) error {
+	if err == nil || strings.HasPrefix(err.Error(), prefix) {
+		return err
+	}
+	for _, e := range unwrap(err) {
+		if found := find(e, prefix); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// unwrap takes one layer off: one of the standard ways, the TapeMachine's (Err), or that of github.com/pkg/errors (Cause).
+func unwrap(err error) []error {
 	switch e := err.(type) {
-	case interface{ Unwrap() error }:
+	case interface{ Unwrap() []error }:
 		return e.Unwrap()
+	case interface{ Unwrap() error }:
+		return []error{e.Unwrap()}
 	case interface{ Err() error }:
-		return e.Err()
+		return []error{e.Err()}
 	case interface{ Cause() error }:
-		if c := e.Cause(); c != err {
-			return c
+		if c := e.Cause(); c != err { // the root of some is itself
+			return []error{c}
 		}
 	}
 	return nil

@@ -18,6 +18,7 @@ func TestCauseLooksThroughEveryLayer(t *testing.T) {
 	ours := fmt.Errorf("ops: bad value: %w", errors.New("7"))
 	for _, err := range []error{
 		ours, wrapper{ours}, pkgerrors.Wrap(ours, "failed"), fmt.Errorf("failed: %w", wrapper{pkgerrors.WithStack(ours)}),
+		fmt.Errorf("failed: %w, then %w", errors.New("other"), wrapper{ours}),
 	} {
 		if got := Cause(err, "ops: "); !errors.Is(got, ours) || got.Error() != ours.Error() {
 			t.Errorf("%v: got %v", err, got)

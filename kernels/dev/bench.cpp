@@ -2,7 +2,8 @@
 //
 // bf16 and f16 inputs are already packed (identity maps); tf32 and split include the packing of float32 rows. Median of 25
 // launches, each after 256 MB of memset (cold L2). Before any time is taken the scores and the argmax of a random sample
-// are compared with double. csr: also the inverse grid for several numbers of segments.
+// are compared with double. sm80: the portable image in place of Hopper's. csr: also the inverse grid for several numbers of
+// segments.
 #include "engine.hpp"
 #include <algorithm>
 #include <set>
@@ -145,49 +146,47 @@ int main(int argc, char** argv) {
   for (auto& c : cases) any_case |= has(c.name);
   for (int p = 0; p < 6; p++) any_precision |= has(name((Precision)p));
   bool ok = true;
+  const bool hopper = gpu.major == 9 && !has("sm80");
   for (auto& c : cases) {
     if (any_case && !has(c.name)) continue;
     const Problem pr = make(c);
     const double flop = 2.0 * c.dim * (c.group ? (double)pr.Q.rows() * c.group * c.td : (double)pr.Q.rows() * pr.D.rows());
     for (Precision p : {BF16, F16, TF32, SPLIT}) {
       if (any_precision ? !has(name(p)) : p != BF16) continue;
-      for (int hopper = gpu.major == 9; hopper >= 0; hopper--) {
-        if (!hopper && !has("sm80")) continue;
-        const bool packed = p == BF16 || p == F16;
-        Engine max(gpu, pr, p, hopper, false, false, packed), e(gpu, pr, p, hopper, true, false, packed);
-        if (packed)
-          for (Engine* x : {&max, &e}) {
-            const auto q = halves(p, pr.q), d = halves(p, pr.d);
-            CK(cuMemcpyHtoD(x->qs.p, q.data(), q.size() * 2));
-            CK(cuMemcpyHtoD(x->ds_.p, d.data(), d.size() * 2));
-          }
-        CK(cuCtxSynchronize());
-        printf("%s %s %s: %d x %d, %d x %d, dim %d%s, kernel %s\n", c.name, name(p), hopper ? "sm90a" : "sm80", c.nq, c.nd, c.tq, c.td, c.dim, c.ragged ? ", ragged" : "", e.choice.kernel.c_str());
-        e.forward();
-        gpu.sync();
-        if (!has("unchecked")) ok &= sample(pr, p, e);
-        const float k0 = timer.cold([&] { max.pack(); max.product(); }), f0 = timer.cold([&] { max.forward(); });
-        const float k1 = timer.cold([&] { e.pack(); e.product(); }), f1 = timer.cold([&] { e.forward(); });
-        if (p == SPLIT || p == TF32) printf("  packing: %.4f ms\n", timer.cold([&] { e.pack(); }));
-        printf("  forward: max only %.4f ms (with sums %.4f, %.0f TFLOP/s), argmax %.4f (with sums %.4f, %.0f TFLOP/s)\n", k0, f0, flop / f0 / 1e9, k1, f1, flop / f1 / 1e9);
-        if (c.train) {
-          const float tc = timer.cold([&] { e.csr(); }), td = timer.cold([&] { e.grad_d(); }), tq = timer.cold([&] { e.grad_q(gpu.stream); });
-          const float b1 = timer.cold([&] { e.backward(); }), b2 = timer.cold([&] { e.backward_two_streams(); });
-          const float s1 = timer.cold([&] { e.forward(); e.backward(); }), s2 = timer.cold([&] { e.forward(); e.backward_two_streams(); });
-          const size_t extra = e.arg.bytes + std::max(e.part.bytes, e.list.bytes) + e.rowptr.bytes + e.counts.bytes + e.scores.bytes + e.qown.bytes + e.down.bytes;
-          printf("  backward: csr %.4f (segs %d), dd %.4f, dq %.4f, all %.4f (two streams %.4f); step %.4f (two streams %.4f) ms; extra memory %.1f MiB\n", tc, e.csr_segs, td, tq, b1, b2, s1, s2, extra / 1048576.0);
-          if (has("csr"))
-            for (int utile : {256, 512, 1024})
-              for (int segs : {0, 1, 2, 4, 8, 16, 32}) {
-                if (segs == 0 && (e.maxtd > 2048 || utile != 1024)) continue;
-                if (utile > 256 && utile >= 2 * e.maxtd) continue;
-                e.set_csr(segs, utile);
-                CK(cuCtxSynchronize());
-                printf("    csr utile %d segs %d: %.4f\n", utile, segs, timer.cold([&] { e.csr(); }));
-              }
+      const bool packed = p == BF16 || p == F16;
+      Engine max(gpu, pr, p, hopper, false, false, packed), e(gpu, pr, p, hopper, true, false, packed);
+      if (packed)
+        for (Engine* x : {&max, &e}) {
+          const auto q = halves(p, pr.q), d = halves(p, pr.d);
+          CK(cuMemcpyHtoD(x->qs.p, q.data(), q.size() * 2));
+          CK(cuMemcpyHtoD(x->ds_.p, d.data(), d.size() * 2));
         }
-        fflush(stdout);
+      CK(cuCtxSynchronize());
+      printf("%s %s %s: %d x %d, %d x %d, dim %d%s, kernel %s\n", c.name, name(p), hopper ? "sm90a" : "sm80", c.nq, c.nd, c.tq, c.td, c.dim, c.ragged ? ", ragged" : "", e.choice.kernel.c_str());
+      e.forward();
+      gpu.sync();
+      if (!has("unchecked")) ok &= sample(pr, p, e);
+      const float k0 = timer.cold([&] { max.pack(); max.product(); }), f0 = timer.cold([&] { max.forward(); });
+      const float k1 = timer.cold([&] { e.pack(); e.product(); }), f1 = timer.cold([&] { e.forward(); });
+      if (p == SPLIT || p == TF32) printf("  packing: %.4f ms\n", timer.cold([&] { e.pack(); }));
+      printf("  forward: max only %.4f ms (with sums %.4f, %.0f TFLOP/s), argmax %.4f (with sums %.4f, %.0f TFLOP/s)\n", k0, f0, flop / f0 / 1e9, k1, f1, flop / f1 / 1e9);
+      if (c.train) {
+        const float tc = timer.cold([&] { e.csr(); }), td = timer.cold([&] { e.grad_d(); }), tq = timer.cold([&] { e.grad_q(gpu.stream); });
+        const float b1 = timer.cold([&] { e.backward(); }), b2 = timer.cold([&] { e.backward_two_streams(); });
+        const float s1 = timer.cold([&] { e.forward(); e.backward(); }), s2 = timer.cold([&] { e.forward(); e.backward_two_streams(); });
+        const size_t extra = e.arg.bytes + std::max(e.part.bytes, e.list.bytes) + e.rowptr.bytes + e.counts.bytes + e.scores.bytes + e.qown.bytes + e.down.bytes;
+        printf("  backward: csr %.4f (segs %d), dd %.4f, dq %.4f, all %.4f (two streams %.4f); step %.4f (two streams %.4f) ms; extra memory %.1f MiB\n", tc, e.csr_segs, td, tq, b1, b2, s1, s2, extra / 1048576.0);
+        if (has("csr"))
+          for (int utile : {256, 512, 1024})
+            for (int segs : {0, 1, 2, 4, 8, 16, 32}) {
+              if (segs == 0 && (e.maxtd > 2048 || utile != 1024)) continue;
+              if (utile > 256 && utile >= 2 * e.maxtd) continue;
+              e.set_csr(segs, utile);
+              CK(cuCtxSynchronize());
+              printf("    csr utile %d segs %d: %.4f\n", utile, segs, timer.cold([&] { e.csr(); }));
+            }
       }
+      fflush(stdout);
     }
   }
   return !ok;

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/flash-maxsim/gorgonia-maxsim/internal/cpu/tile"
 	"github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 )
 
@@ -25,6 +26,24 @@ func state[T layout.Float](n int) (w, m, v, g []T) {
 		x[2*n+i] = T(math.Abs(float64(x[2*n+i]))) // second moments
 	}
 	return x[:n:n], x[n : 2*n : 2*n], x[2*n : 3*n : 3*n], x[3*n:]
+}
+
+// TestKernelsAreThere: a loop that is not selected would leave the other tests nothing to compare.
+func TestKernelsAreThere(t *testing.T) {
+	t.Run("float32", testKernelsAreThere[float32])
+	t.Run("float64", testKernelsAreThere[float64])
+}
+
+func testKernelsAreThere[T layout.Float](t *testing.T) {
+	var names []string
+	for _, k := range kernels[T]() {
+		names = append(names, k.name)
+	}
+	for _, want := range tile.Available() {
+		if want != tile.Generic && !slices.Contains(names, want) {
+			t.Errorf("MaxSim has kernels for %s, Adam for %q only", want, names)
+		}
+	}
 }
 
 func TestSameBits(t *testing.T) {

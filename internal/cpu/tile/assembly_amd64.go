@@ -80,11 +80,21 @@ func maxOf[T layout.Float](widths []int, kernels []maxAssembly[T]) MaxFunc[T] {
 	}
 }
 
-// gatherOf returns the GatherFunc that calls kernel.
-func gatherOf[T layout.Float](kernel func(dst, base *T, dim int, rows *int32, w *T, n int)) GatherFunc[T] {
+// gatherElements bounds the products of one call of an assembled Gather: assembly cannot be preempted, and a garbage
+// collection waits for it. A document token that many query tokens chose has a list longer than that.
+const gatherElements = 1 << 20
+
+// gatherOf returns the GatherFunc that calls kernel, for one part of the list after the other.
+func gatherOf[T layout.Float](kernel func(dst, base *T, dim int, rows *int32, w *T, n int, onto bool)) GatherFunc[T] {
 	return func(dst, base []T, rows []int32, w []T) {
 		w = w[:len(rows)]
-		kernel(unsafe.SliceData(dst), unsafe.SliceData(base), len(dst), unsafe.SliceData(rows), unsafe.SliceData(w), len(rows))
+		for most, onto := max(gatherElements/max(len(dst), 1), 1), false; ; onto = true {
+			n := min(len(rows), most)
+			kernel(unsafe.SliceData(dst), unsafe.SliceData(base), len(dst), unsafe.SliceData(rows), unsafe.SliceData(w), n, onto)
+			if rows, w = rows[n:], w[n:]; len(rows) == 0 {
+				return
+			}
+		}
 	}
 }
 

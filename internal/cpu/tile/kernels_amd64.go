@@ -34,15 +34,15 @@ func maxAVX2F32x16(qp *float32, doc *float32, n int, dim int, mx *float32, ix *i
 //go:noescape
 func maxAVX2F32x8(qp *float32, doc *float32, n int, dim int, mx *float32, ix *int32, base int)
 
-// gatherAVX512F32 is GatherFunc.
+// gatherAVX512F32 is GatherFunc, or one part of a list: onto goes on from the sums in dst.
 //
 //go:noescape
-func gatherAVX512F32(dst *float32, base *float32, dim int, rows *int32, w *float32, n int)
+func gatherAVX512F32(dst *float32, base *float32, dim int, rows *int32, w *float32, n int, onto bool)
 
-// gatherAVX2F32 is GatherFunc.
+// gatherAVX2F32 is GatherFunc, or one part of a list: onto goes on from the sums in dst.
 //
 //go:noescape
-func gatherAVX2F32(dst *float32, base *float32, dim int, rows *int32, w *float32, n int)
+func gatherAVX2F32(dst *float32, base *float32, dim int, rows *int32, w *float32, n int, onto bool)
 
 // packAVX2F32x8 sets panel[k*lanes+r] = q[rows[r]*dim+k] for r < 8 and k < dim - dim%8.
 //
@@ -79,15 +79,15 @@ func maxAVX2F64x8(qp *float64, doc *float64, n int, dim int, mx *float64, ix *in
 //go:noescape
 func maxAVX2F64x4(qp *float64, doc *float64, n int, dim int, mx *float64, ix *int32, base int)
 
-// gatherAVX512F64 is GatherFunc.
+// gatherAVX512F64 is GatherFunc, or one part of a list: onto goes on from the sums in dst.
 //
 //go:noescape
-func gatherAVX512F64(dst *float64, base *float64, dim int, rows *int32, w *float64, n int)
+func gatherAVX512F64(dst *float64, base *float64, dim int, rows *int32, w *float64, n int, onto bool)
 
-// gatherAVX2F64 is GatherFunc.
+// gatherAVX2F64 is GatherFunc, or one part of a list: onto goes on from the sums in dst.
 //
 //go:noescape
-func gatherAVX2F64(dst *float64, base *float64, dim int, rows *int32, w *float64, n int)
+func gatherAVX2F64(dst *float64, base *float64, dim int, rows *int32, w *float64, n int, onto bool)
 
 // packAVX2F64x4 sets panel[k*lanes+r] = q[rows[r]*dim+k] for r < 4 and k < dim - dim%4.
 //

@@ -7329,62 +7329,75 @@ done:
 	VZEROUPPER
 	RET
 
-// func gatherAVX512F32(dst *float32, base *float32, dim int, rows *int32, w *float32, n int)
+// func gatherAVX512F32(dst *float32, base *float32, dim int, rows *int32, w *float32, n int, onto bool)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·gatherAVX512F32(SB), NOSPLIT, $0-48
+TEXT ·gatherAVX512F32(SB), NOSPLIT, $0-49
 	MOVQ dst+0(FP), AX
 	MOVQ base+8(FP), CX
 	MOVQ dim+16(FP), DX
 	MOVQ rows+24(FP), BX
 	MOVQ w+32(FP), SI
 	MOVQ n+40(FP), DI
+	MOVB onto+48(FP), R8
 	SHLQ $0x02, DX
-	MOVQ DX, R8
+	MOVQ DX, R9
 
 column8:
-	CMPQ   R8, $0x00000200
-	JLT    column8_end
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	XORQ   R9, R9
-	TESTQ  DI, DI
-	JZ     column8_sum
+	CMPQ    R9, $0x00000200
+	JLT     column8_end
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	TESTB   R8, R8
+	JZ      column8_list
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	VMOVUPS 256(AX), Z4
+	VMOVUPS 320(AX), Z5
+	VMOVUPS 384(AX), Z6
+	VMOVUPS 448(AX), Z7
+
+column8_list:
+	XORQ  R10, R10
+	TESTQ DI, DI
+	JZ    column8_sum
 
 column8_row:
-	LEAQ         4(R9), R10
+	LEAQ         4(R10), R11
+	CMPQ         R11, DI
+	CMOVQGE      R10, R11
+	MOVLQSX      (BX)(R11*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	PREFETCHT0   256(R11)
+	PREFETCHT0   320(R11)
+	PREFETCHT0   384(R11)
+	PREFETCHT0   448(R11)
+	MOVLQSX      (BX)(R10*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	VBROADCASTSS (SI)(R10*4), Z8
+	VFMADD231PS  (R11), Z8, Z0
+	VFMADD231PS  64(R11), Z8, Z1
+	VFMADD231PS  128(R11), Z8, Z2
+	VFMADD231PS  192(R11), Z8, Z3
+	VFMADD231PS  256(R11), Z8, Z4
+	VFMADD231PS  320(R11), Z8, Z5
+	VFMADD231PS  384(R11), Z8, Z6
+	VFMADD231PS  448(R11), Z8, Z7
+	INCQ         R10
 	CMPQ         R10, DI
-	CMOVQGE      R9, R10
-	MOVLQSX      (BX)(R10*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   128(R10)
-	PREFETCHT0   192(R10)
-	PREFETCHT0   256(R10)
-	PREFETCHT0   320(R10)
-	PREFETCHT0   384(R10)
-	PREFETCHT0   448(R10)
-	MOVLQSX      (BX)(R9*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	VBROADCASTSS (SI)(R9*4), Z8
-	VFMADD231PS  (R10), Z8, Z0
-	VFMADD231PS  64(R10), Z8, Z1
-	VFMADD231PS  128(R10), Z8, Z2
-	VFMADD231PS  192(R10), Z8, Z3
-	VFMADD231PS  256(R10), Z8, Z4
-	VFMADD231PS  320(R10), Z8, Z5
-	VFMADD231PS  384(R10), Z8, Z6
-	VFMADD231PS  448(R10), Z8, Z7
-	INCQ         R9
-	CMPQ         R9, DI
 	JLT          column8_row
 
 column8_sum:
@@ -7398,42 +7411,50 @@ column8_sum:
 	VMOVUPS Z7, 448(AX)
 	ADDQ    $0x00000200, CX
 	ADDQ    $0x00000200, AX
-	SUBQ    $0x00000200, R8
+	SUBQ    $0x00000200, R9
 	JMP     column8
 
 column8_end:
 column4:
-	CMPQ   R8, $0x00000100
-	JLT    column4_end
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	XORQ   R9, R9
-	TESTQ  DI, DI
-	JZ     column4_sum
+	CMPQ    R9, $0x00000100
+	JLT     column4_end
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	TESTB   R8, R8
+	JZ      column4_list
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+
+column4_list:
+	XORQ  R10, R10
+	TESTQ DI, DI
+	JZ    column4_sum
 
 column4_row:
-	LEAQ         4(R9), R10
+	LEAQ         4(R10), R11
+	CMPQ         R11, DI
+	CMOVQGE      R10, R11
+	MOVLQSX      (BX)(R11*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	MOVLQSX      (BX)(R10*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	VBROADCASTSS (SI)(R10*4), Z0
+	VFMADD231PS  (R11), Z0, Z9
+	VFMADD231PS  64(R11), Z0, Z10
+	VFMADD231PS  128(R11), Z0, Z11
+	VFMADD231PS  192(R11), Z0, Z12
+	INCQ         R10
 	CMPQ         R10, DI
-	CMOVQGE      R9, R10
-	MOVLQSX      (BX)(R10*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   128(R10)
-	PREFETCHT0   192(R10)
-	MOVLQSX      (BX)(R9*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	VBROADCASTSS (SI)(R9*4), Z0
-	VFMADD231PS  (R10), Z0, Z9
-	VFMADD231PS  64(R10), Z0, Z10
-	VFMADD231PS  128(R10), Z0, Z11
-	VFMADD231PS  192(R10), Z0, Z12
-	INCQ         R9
-	CMPQ         R9, DI
 	JLT          column4_row
 
 column4_sum:
@@ -7443,36 +7464,42 @@ column4_sum:
 	VMOVUPS Z12, 192(AX)
 	ADDQ    $0x00000100, CX
 	ADDQ    $0x00000100, AX
-	SUBQ    $0x00000100, R8
+	SUBQ    $0x00000100, R9
 	JMP     column4
 
 column4_end:
 column2:
-	CMPQ   R8, $0x00000080
-	JLT    column2_end
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	XORQ   R9, R9
-	TESTQ  DI, DI
-	JZ     column2_sum
+	CMPQ    R9, $0x00000080
+	JLT     column2_end
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+	TESTB   R8, R8
+	JZ      column2_list
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+
+column2_list:
+	XORQ  R10, R10
+	TESTQ DI, DI
+	JZ    column2_sum
 
 column2_row:
-	LEAQ         4(R9), R10
+	LEAQ         4(R10), R11
+	CMPQ         R11, DI
+	CMOVQGE      R10, R11
+	MOVLQSX      (BX)(R11*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	MOVLQSX      (BX)(R10*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	VBROADCASTSS (SI)(R10*4), Z0
+	VFMADD231PS  (R11), Z0, Z13
+	VFMADD231PS  64(R11), Z0, Z14
+	INCQ         R10
 	CMPQ         R10, DI
-	CMOVQGE      R9, R10
-	MOVLQSX      (BX)(R10*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	MOVLQSX      (BX)(R9*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	VBROADCASTSS (SI)(R9*4), Z0
-	VFMADD231PS  (R10), Z0, Z13
-	VFMADD231PS  64(R10), Z0, Z14
-	INCQ         R9
-	CMPQ         R9, DI
 	JLT          column2_row
 
 column2_sum:
@@ -7480,53 +7507,63 @@ column2_sum:
 	VMOVUPS Z14, 64(AX)
 	ADDQ    $0x00000080, CX
 	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000080, R8
+	SUBQ    $0x00000080, R9
 	JMP     column2
 
 column2_end:
 column1:
-	CMPQ   R8, $0x00000040
-	JLT    column1_end
-	VPXORD Z15, Z15, Z15
-	XORQ   R9, R9
-	TESTQ  DI, DI
-	JZ     column1_sum
+	CMPQ    R9, $0x00000040
+	JLT     column1_end
+	VPXORD  Z15, Z15, Z15
+	TESTB   R8, R8
+	JZ      column1_list
+	VMOVUPS (AX), Z15
+
+column1_list:
+	XORQ  R10, R10
+	TESTQ DI, DI
+	JZ    column1_sum
 
 column1_row:
-	LEAQ         4(R9), R10
+	LEAQ         4(R10), R11
+	CMPQ         R11, DI
+	CMOVQGE      R10, R11
+	MOVLQSX      (BX)(R11*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	PREFETCHT0   (R11)
+	MOVLQSX      (BX)(R10*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	VBROADCASTSS (SI)(R10*4), Z0
+	VFMADD231PS  (R11), Z0, Z15
+	INCQ         R10
 	CMPQ         R10, DI
-	CMOVQGE      R9, R10
-	MOVLQSX      (BX)(R10*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	PREFETCHT0   (R10)
-	MOVLQSX      (BX)(R9*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	VBROADCASTSS (SI)(R9*4), Z0
-	VFMADD231PS  (R10), Z0, Z15
-	INCQ         R9
-	CMPQ         R9, DI
 	JLT          column1_row
 
 column1_sum:
 	VMOVUPS Z15, (AX)
 	ADDQ    $0x00000040, CX
 	ADDQ    $0x00000040, AX
-	SUBQ    $0x00000040, R8
+	SUBQ    $0x00000040, R9
 	JMP     column1
 
 column1_end:
-	TESTQ  R8, R8
-	JZ     end
-	SHRQ   $0x02, R8
-	VPXORD Z16, Z16, Z16
-	MOVQ   $-1, R9
-	BZHIQ  R8, R9, R9
-	KMOVW  R9, K1
-	XORQ   R8, R8
-	TESTQ  DI, DI
-	JZ     rest_sum
+	TESTQ     R9, R9
+	JZ        end
+	SHRQ      $0x02, R9
+	VPXORD    Z16, Z16, Z16
+	MOVQ      $-1, R10
+	BZHIQ     R9, R10, R10
+	KMOVW     R10, K1
+	TESTB     R8, R8
+	JZ        rest_list
+	VMOVUPS.Z (AX), K1, Z16
+
+rest_list:
+	XORQ  R8, R8
+	TESTQ DI, DI
+	JZ    rest_sum
 
 rest_row:
 	LEAQ         4(R8), R9
@@ -7553,58 +7590,71 @@ end:
 	VZEROUPPER
 	RET
 
-// func gatherAVX2F32(dst *float32, base *float32, dim int, rows *int32, w *float32, n int)
+// func gatherAVX2F32(dst *float32, base *float32, dim int, rows *int32, w *float32, n int, onto bool)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·gatherAVX2F32(SB), NOSPLIT, $0-48
+TEXT ·gatherAVX2F32(SB), NOSPLIT, $0-49
 	MOVQ dst+0(FP), AX
 	MOVQ base+8(FP), CX
 	MOVQ dim+16(FP), DX
 	MOVQ rows+24(FP), BX
 	MOVQ w+32(FP), SI
 	MOVQ n+40(FP), DI
+	MOVB onto+48(FP), R8
 	SHLQ $0x02, DX
-	MOVQ DX, R8
+	MOVQ DX, R9
 
 column8:
-	CMPQ   R8, $0x00000100
-	JLT    column8_end
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	XORQ   R9, R9
-	TESTQ  DI, DI
-	JZ     column8_sum
+	CMPQ    R9, $0x00000100
+	JLT     column8_end
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	TESTB   R8, R8
+	JZ      column8_list
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	VMOVUPS 192(AX), Y6
+	VMOVUPS 224(AX), Y7
+
+column8_list:
+	XORQ  R10, R10
+	TESTQ DI, DI
+	JZ    column8_sum
 
 column8_row:
-	LEAQ         4(R9), R10
+	LEAQ         4(R10), R11
+	CMPQ         R11, DI
+	CMOVQGE      R10, R11
+	MOVLQSX      (BX)(R11*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	MOVLQSX      (BX)(R10*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	VBROADCASTSS (SI)(R10*4), Y8
+	VFMADD231PS  (R11), Y8, Y0
+	VFMADD231PS  32(R11), Y8, Y1
+	VFMADD231PS  64(R11), Y8, Y2
+	VFMADD231PS  96(R11), Y8, Y3
+	VFMADD231PS  128(R11), Y8, Y4
+	VFMADD231PS  160(R11), Y8, Y5
+	VFMADD231PS  192(R11), Y8, Y6
+	VFMADD231PS  224(R11), Y8, Y7
+	INCQ         R10
 	CMPQ         R10, DI
-	CMOVQGE      R9, R10
-	MOVLQSX      (BX)(R10*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   128(R10)
-	PREFETCHT0   192(R10)
-	MOVLQSX      (BX)(R9*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	VBROADCASTSS (SI)(R9*4), Y8
-	VFMADD231PS  (R10), Y8, Y0
-	VFMADD231PS  32(R10), Y8, Y1
-	VFMADD231PS  64(R10), Y8, Y2
-	VFMADD231PS  96(R10), Y8, Y3
-	VFMADD231PS  128(R10), Y8, Y4
-	VFMADD231PS  160(R10), Y8, Y5
-	VFMADD231PS  192(R10), Y8, Y6
-	VFMADD231PS  224(R10), Y8, Y7
-	INCQ         R9
-	CMPQ         R9, DI
 	JLT          column8_row
 
 column8_sum:
@@ -7618,40 +7668,48 @@ column8_sum:
 	VMOVUPS Y7, 224(AX)
 	ADDQ    $0x00000100, CX
 	ADDQ    $0x00000100, AX
-	SUBQ    $0x00000100, R8
+	SUBQ    $0x00000100, R9
 	JMP     column8
 
 column8_end:
 column4:
-	CMPQ   R8, $0x00000080
-	JLT    column4_end
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	XORQ   R9, R9
-	TESTQ  DI, DI
-	JZ     column4_sum
+	CMPQ    R9, $0x00000080
+	JLT     column4_end
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	TESTB   R8, R8
+	JZ      column4_list
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+
+column4_list:
+	XORQ  R10, R10
+	TESTQ DI, DI
+	JZ    column4_sum
 
 column4_row:
-	LEAQ         4(R9), R10
+	LEAQ         4(R10), R11
+	CMPQ         R11, DI
+	CMOVQGE      R10, R11
+	MOVLQSX      (BX)(R11*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	MOVLQSX      (BX)(R10*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	VBROADCASTSS (SI)(R10*4), Y4
+	VFMADD231PS  (R11), Y4, Y0
+	VFMADD231PS  32(R11), Y4, Y1
+	VFMADD231PS  64(R11), Y4, Y2
+	VFMADD231PS  96(R11), Y4, Y3
+	INCQ         R10
 	CMPQ         R10, DI
-	CMOVQGE      R9, R10
-	MOVLQSX      (BX)(R10*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	MOVLQSX      (BX)(R9*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	VBROADCASTSS (SI)(R9*4), Y4
-	VFMADD231PS  (R10), Y4, Y0
-	VFMADD231PS  32(R10), Y4, Y1
-	VFMADD231PS  64(R10), Y4, Y2
-	VFMADD231PS  96(R10), Y4, Y3
-	INCQ         R9
-	CMPQ         R9, DI
 	JLT          column4_row
 
 column4_sum:
@@ -7661,35 +7719,41 @@ column4_sum:
 	VMOVUPS Y3, 96(AX)
 	ADDQ    $0x00000080, CX
 	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000080, R8
+	SUBQ    $0x00000080, R9
 	JMP     column4
 
 column4_end:
 column2:
-	CMPQ   R8, $0x00000040
-	JLT    column2_end
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	XORQ   R9, R9
-	TESTQ  DI, DI
-	JZ     column2_sum
+	CMPQ    R9, $0x00000040
+	JLT     column2_end
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	TESTB   R8, R8
+	JZ      column2_list
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+
+column2_list:
+	XORQ  R10, R10
+	TESTQ DI, DI
+	JZ    column2_sum
 
 column2_row:
-	LEAQ         4(R9), R10
+	LEAQ         4(R10), R11
+	CMPQ         R11, DI
+	CMOVQGE      R10, R11
+	MOVLQSX      (BX)(R11*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	PREFETCHT0   (R11)
+	MOVLQSX      (BX)(R10*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	VBROADCASTSS (SI)(R10*4), Y2
+	VFMADD231PS  (R11), Y2, Y0
+	VFMADD231PS  32(R11), Y2, Y1
+	INCQ         R10
 	CMPQ         R10, DI
-	CMOVQGE      R9, R10
-	MOVLQSX      (BX)(R10*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	PREFETCHT0   (R10)
-	MOVLQSX      (BX)(R9*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	VBROADCASTSS (SI)(R9*4), Y2
-	VFMADD231PS  (R10), Y2, Y0
-	VFMADD231PS  32(R10), Y2, Y1
-	INCQ         R9
-	CMPQ         R9, DI
 	JLT          column2_row
 
 column2_sum:
@@ -7697,53 +7761,63 @@ column2_sum:
 	VMOVUPS Y1, 32(AX)
 	ADDQ    $0x00000040, CX
 	ADDQ    $0x00000040, AX
-	SUBQ    $0x00000040, R8
+	SUBQ    $0x00000040, R9
 	JMP     column2
 
 column2_end:
 column1:
-	CMPQ   R8, $0x00000020
-	JLT    column1_end
-	VXORPS Y0, Y0, Y0
-	XORQ   R9, R9
-	TESTQ  DI, DI
-	JZ     column1_sum
+	CMPQ    R9, $0x00000020
+	JLT     column1_end
+	VXORPS  Y0, Y0, Y0
+	TESTB   R8, R8
+	JZ      column1_list
+	VMOVUPS (AX), Y0
+
+column1_list:
+	XORQ  R10, R10
+	TESTQ DI, DI
+	JZ    column1_sum
 
 column1_row:
-	LEAQ         4(R9), R10
+	LEAQ         4(R10), R11
+	CMPQ         R11, DI
+	CMOVQGE      R10, R11
+	MOVLQSX      (BX)(R11*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	PREFETCHT0   (R11)
+	MOVLQSX      (BX)(R10*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	VBROADCASTSS (SI)(R10*4), Y1
+	VFMADD231PS  (R11), Y1, Y0
+	INCQ         R10
 	CMPQ         R10, DI
-	CMOVQGE      R9, R10
-	MOVLQSX      (BX)(R10*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	PREFETCHT0   (R10)
-	MOVLQSX      (BX)(R9*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	VBROADCASTSS (SI)(R9*4), Y1
-	VFMADD231PS  (R10), Y1, Y0
-	INCQ         R9
-	CMPQ         R9, DI
 	JLT          column1_row
 
 column1_sum:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x00000020, CX
 	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000020, R8
+	SUBQ    $0x00000020, R9
 	JMP     column1
 
 column1_end:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           end
-	SHRQ         $0x02, R8
+	SHRQ         $0x02, R9
 	VXORPS       Y0, Y0, Y0
-	VMOVQ        R8, X2
+	VMOVQ        R9, X2
 	VPBROADCASTD X2, Y2
 	VPCMPGTD     iotaF32<>+0(SB), Y2, Y2
-	XORQ         R8, R8
-	TESTQ        DI, DI
-	JZ           rest_sum
+	TESTB        R8, R8
+	JZ           rest_list
+	VMASKMOVPS   (AX), Y2, Y0
+
+rest_list:
+	XORQ  R8, R8
+	TESTQ DI, DI
+	JZ    rest_sum
 
 rest_row:
 	LEAQ         4(R8), R9
@@ -15267,62 +15341,75 @@ done:
 	VZEROUPPER
 	RET
 
-// func gatherAVX512F64(dst *float64, base *float64, dim int, rows *int32, w *float64, n int)
+// func gatherAVX512F64(dst *float64, base *float64, dim int, rows *int32, w *float64, n int, onto bool)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·gatherAVX512F64(SB), NOSPLIT, $0-48
+TEXT ·gatherAVX512F64(SB), NOSPLIT, $0-49
 	MOVQ dst+0(FP), AX
 	MOVQ base+8(FP), CX
 	MOVQ dim+16(FP), DX
 	MOVQ rows+24(FP), BX
 	MOVQ w+32(FP), SI
 	MOVQ n+40(FP), DI
+	MOVB onto+48(FP), R8
 	SHLQ $0x03, DX
-	MOVQ DX, R8
+	MOVQ DX, R9
 
 column8:
-	CMPQ   R8, $0x00000200
-	JLT    column8_end
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	XORQ   R9, R9
-	TESTQ  DI, DI
-	JZ     column8_sum
+	CMPQ    R9, $0x00000200
+	JLT     column8_end
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	TESTB   R8, R8
+	JZ      column8_list
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	VMOVUPS 256(AX), Z4
+	VMOVUPS 320(AX), Z5
+	VMOVUPS 384(AX), Z6
+	VMOVUPS 448(AX), Z7
+
+column8_list:
+	XORQ  R10, R10
+	TESTQ DI, DI
+	JZ    column8_sum
 
 column8_row:
-	LEAQ         4(R9), R10
+	LEAQ         4(R10), R11
+	CMPQ         R11, DI
+	CMOVQGE      R10, R11
+	MOVLQSX      (BX)(R11*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	PREFETCHT0   256(R11)
+	PREFETCHT0   320(R11)
+	PREFETCHT0   384(R11)
+	PREFETCHT0   448(R11)
+	MOVLQSX      (BX)(R10*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	VBROADCASTSD (SI)(R10*8), Z8
+	VFMADD231PD  (R11), Z8, Z0
+	VFMADD231PD  64(R11), Z8, Z1
+	VFMADD231PD  128(R11), Z8, Z2
+	VFMADD231PD  192(R11), Z8, Z3
+	VFMADD231PD  256(R11), Z8, Z4
+	VFMADD231PD  320(R11), Z8, Z5
+	VFMADD231PD  384(R11), Z8, Z6
+	VFMADD231PD  448(R11), Z8, Z7
+	INCQ         R10
 	CMPQ         R10, DI
-	CMOVQGE      R9, R10
-	MOVLQSX      (BX)(R10*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   128(R10)
-	PREFETCHT0   192(R10)
-	PREFETCHT0   256(R10)
-	PREFETCHT0   320(R10)
-	PREFETCHT0   384(R10)
-	PREFETCHT0   448(R10)
-	MOVLQSX      (BX)(R9*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	VBROADCASTSD (SI)(R9*8), Z8
-	VFMADD231PD  (R10), Z8, Z0
-	VFMADD231PD  64(R10), Z8, Z1
-	VFMADD231PD  128(R10), Z8, Z2
-	VFMADD231PD  192(R10), Z8, Z3
-	VFMADD231PD  256(R10), Z8, Z4
-	VFMADD231PD  320(R10), Z8, Z5
-	VFMADD231PD  384(R10), Z8, Z6
-	VFMADD231PD  448(R10), Z8, Z7
-	INCQ         R9
-	CMPQ         R9, DI
 	JLT          column8_row
 
 column8_sum:
@@ -15336,42 +15423,50 @@ column8_sum:
 	VMOVUPS Z7, 448(AX)
 	ADDQ    $0x00000200, CX
 	ADDQ    $0x00000200, AX
-	SUBQ    $0x00000200, R8
+	SUBQ    $0x00000200, R9
 	JMP     column8
 
 column8_end:
 column4:
-	CMPQ   R8, $0x00000100
-	JLT    column4_end
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	XORQ   R9, R9
-	TESTQ  DI, DI
-	JZ     column4_sum
+	CMPQ    R9, $0x00000100
+	JLT     column4_end
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	TESTB   R8, R8
+	JZ      column4_list
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+
+column4_list:
+	XORQ  R10, R10
+	TESTQ DI, DI
+	JZ    column4_sum
 
 column4_row:
-	LEAQ         4(R9), R10
+	LEAQ         4(R10), R11
+	CMPQ         R11, DI
+	CMOVQGE      R10, R11
+	MOVLQSX      (BX)(R11*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	MOVLQSX      (BX)(R10*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	VBROADCASTSD (SI)(R10*8), Z0
+	VFMADD231PD  (R11), Z0, Z9
+	VFMADD231PD  64(R11), Z0, Z10
+	VFMADD231PD  128(R11), Z0, Z11
+	VFMADD231PD  192(R11), Z0, Z12
+	INCQ         R10
 	CMPQ         R10, DI
-	CMOVQGE      R9, R10
-	MOVLQSX      (BX)(R10*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   128(R10)
-	PREFETCHT0   192(R10)
-	MOVLQSX      (BX)(R9*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	VBROADCASTSD (SI)(R9*8), Z0
-	VFMADD231PD  (R10), Z0, Z9
-	VFMADD231PD  64(R10), Z0, Z10
-	VFMADD231PD  128(R10), Z0, Z11
-	VFMADD231PD  192(R10), Z0, Z12
-	INCQ         R9
-	CMPQ         R9, DI
 	JLT          column4_row
 
 column4_sum:
@@ -15381,36 +15476,42 @@ column4_sum:
 	VMOVUPS Z12, 192(AX)
 	ADDQ    $0x00000100, CX
 	ADDQ    $0x00000100, AX
-	SUBQ    $0x00000100, R8
+	SUBQ    $0x00000100, R9
 	JMP     column4
 
 column4_end:
 column2:
-	CMPQ   R8, $0x00000080
-	JLT    column2_end
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	XORQ   R9, R9
-	TESTQ  DI, DI
-	JZ     column2_sum
+	CMPQ    R9, $0x00000080
+	JLT     column2_end
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+	TESTB   R8, R8
+	JZ      column2_list
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+
+column2_list:
+	XORQ  R10, R10
+	TESTQ DI, DI
+	JZ    column2_sum
 
 column2_row:
-	LEAQ         4(R9), R10
+	LEAQ         4(R10), R11
+	CMPQ         R11, DI
+	CMOVQGE      R10, R11
+	MOVLQSX      (BX)(R11*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	MOVLQSX      (BX)(R10*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	VBROADCASTSD (SI)(R10*8), Z0
+	VFMADD231PD  (R11), Z0, Z13
+	VFMADD231PD  64(R11), Z0, Z14
+	INCQ         R10
 	CMPQ         R10, DI
-	CMOVQGE      R9, R10
-	MOVLQSX      (BX)(R10*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	MOVLQSX      (BX)(R9*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	VBROADCASTSD (SI)(R9*8), Z0
-	VFMADD231PD  (R10), Z0, Z13
-	VFMADD231PD  64(R10), Z0, Z14
-	INCQ         R9
-	CMPQ         R9, DI
 	JLT          column2_row
 
 column2_sum:
@@ -15418,53 +15519,63 @@ column2_sum:
 	VMOVUPS Z14, 64(AX)
 	ADDQ    $0x00000080, CX
 	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000080, R8
+	SUBQ    $0x00000080, R9
 	JMP     column2
 
 column2_end:
 column1:
-	CMPQ   R8, $0x00000040
-	JLT    column1_end
-	VPXORD Z15, Z15, Z15
-	XORQ   R9, R9
-	TESTQ  DI, DI
-	JZ     column1_sum
+	CMPQ    R9, $0x00000040
+	JLT     column1_end
+	VPXORD  Z15, Z15, Z15
+	TESTB   R8, R8
+	JZ      column1_list
+	VMOVUPS (AX), Z15
+
+column1_list:
+	XORQ  R10, R10
+	TESTQ DI, DI
+	JZ    column1_sum
 
 column1_row:
-	LEAQ         4(R9), R10
+	LEAQ         4(R10), R11
+	CMPQ         R11, DI
+	CMOVQGE      R10, R11
+	MOVLQSX      (BX)(R11*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	PREFETCHT0   (R11)
+	MOVLQSX      (BX)(R10*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	VBROADCASTSD (SI)(R10*8), Z0
+	VFMADD231PD  (R11), Z0, Z15
+	INCQ         R10
 	CMPQ         R10, DI
-	CMOVQGE      R9, R10
-	MOVLQSX      (BX)(R10*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	PREFETCHT0   (R10)
-	MOVLQSX      (BX)(R9*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	VBROADCASTSD (SI)(R9*8), Z0
-	VFMADD231PD  (R10), Z0, Z15
-	INCQ         R9
-	CMPQ         R9, DI
 	JLT          column1_row
 
 column1_sum:
 	VMOVUPS Z15, (AX)
 	ADDQ    $0x00000040, CX
 	ADDQ    $0x00000040, AX
-	SUBQ    $0x00000040, R8
+	SUBQ    $0x00000040, R9
 	JMP     column1
 
 column1_end:
-	TESTQ  R8, R8
-	JZ     end
-	SHRQ   $0x03, R8
-	VPXORD Z16, Z16, Z16
-	MOVQ   $-1, R9
-	BZHIQ  R8, R9, R9
-	KMOVW  R9, K1
-	XORQ   R8, R8
-	TESTQ  DI, DI
-	JZ     rest_sum
+	TESTQ     R9, R9
+	JZ        end
+	SHRQ      $0x03, R9
+	VPXORD    Z16, Z16, Z16
+	MOVQ      $-1, R10
+	BZHIQ     R9, R10, R10
+	KMOVW     R10, K1
+	TESTB     R8, R8
+	JZ        rest_list
+	VMOVUPD.Z (AX), K1, Z16
+
+rest_list:
+	XORQ  R8, R8
+	TESTQ DI, DI
+	JZ    rest_sum
 
 rest_row:
 	LEAQ         4(R8), R9
@@ -15491,58 +15602,71 @@ end:
 	VZEROUPPER
 	RET
 
-// func gatherAVX2F64(dst *float64, base *float64, dim int, rows *int32, w *float64, n int)
+// func gatherAVX2F64(dst *float64, base *float64, dim int, rows *int32, w *float64, n int, onto bool)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·gatherAVX2F64(SB), NOSPLIT, $0-48
+TEXT ·gatherAVX2F64(SB), NOSPLIT, $0-49
 	MOVQ dst+0(FP), AX
 	MOVQ base+8(FP), CX
 	MOVQ dim+16(FP), DX
 	MOVQ rows+24(FP), BX
 	MOVQ w+32(FP), SI
 	MOVQ n+40(FP), DI
+	MOVB onto+48(FP), R8
 	SHLQ $0x03, DX
-	MOVQ DX, R8
+	MOVQ DX, R9
 
 column8:
-	CMPQ   R8, $0x00000100
-	JLT    column8_end
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	XORQ   R9, R9
-	TESTQ  DI, DI
-	JZ     column8_sum
+	CMPQ    R9, $0x00000100
+	JLT     column8_end
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	TESTB   R8, R8
+	JZ      column8_list
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	VMOVUPS 192(AX), Y6
+	VMOVUPS 224(AX), Y7
+
+column8_list:
+	XORQ  R10, R10
+	TESTQ DI, DI
+	JZ    column8_sum
 
 column8_row:
-	LEAQ         4(R9), R10
+	LEAQ         4(R10), R11
+	CMPQ         R11, DI
+	CMOVQGE      R10, R11
+	MOVLQSX      (BX)(R11*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	MOVLQSX      (BX)(R10*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	VBROADCASTSD (SI)(R10*8), Y8
+	VFMADD231PD  (R11), Y8, Y0
+	VFMADD231PD  32(R11), Y8, Y1
+	VFMADD231PD  64(R11), Y8, Y2
+	VFMADD231PD  96(R11), Y8, Y3
+	VFMADD231PD  128(R11), Y8, Y4
+	VFMADD231PD  160(R11), Y8, Y5
+	VFMADD231PD  192(R11), Y8, Y6
+	VFMADD231PD  224(R11), Y8, Y7
+	INCQ         R10
 	CMPQ         R10, DI
-	CMOVQGE      R9, R10
-	MOVLQSX      (BX)(R10*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   128(R10)
-	PREFETCHT0   192(R10)
-	MOVLQSX      (BX)(R9*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	VBROADCASTSD (SI)(R9*8), Y8
-	VFMADD231PD  (R10), Y8, Y0
-	VFMADD231PD  32(R10), Y8, Y1
-	VFMADD231PD  64(R10), Y8, Y2
-	VFMADD231PD  96(R10), Y8, Y3
-	VFMADD231PD  128(R10), Y8, Y4
-	VFMADD231PD  160(R10), Y8, Y5
-	VFMADD231PD  192(R10), Y8, Y6
-	VFMADD231PD  224(R10), Y8, Y7
-	INCQ         R9
-	CMPQ         R9, DI
 	JLT          column8_row
 
 column8_sum:
@@ -15556,40 +15680,48 @@ column8_sum:
 	VMOVUPS Y7, 224(AX)
 	ADDQ    $0x00000100, CX
 	ADDQ    $0x00000100, AX
-	SUBQ    $0x00000100, R8
+	SUBQ    $0x00000100, R9
 	JMP     column8
 
 column8_end:
 column4:
-	CMPQ   R8, $0x00000080
-	JLT    column4_end
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	XORQ   R9, R9
-	TESTQ  DI, DI
-	JZ     column4_sum
+	CMPQ    R9, $0x00000080
+	JLT     column4_end
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	TESTB   R8, R8
+	JZ      column4_list
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+
+column4_list:
+	XORQ  R10, R10
+	TESTQ DI, DI
+	JZ    column4_sum
 
 column4_row:
-	LEAQ         4(R9), R10
+	LEAQ         4(R10), R11
+	CMPQ         R11, DI
+	CMOVQGE      R10, R11
+	MOVLQSX      (BX)(R11*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	MOVLQSX      (BX)(R10*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	VBROADCASTSD (SI)(R10*8), Y4
+	VFMADD231PD  (R11), Y4, Y0
+	VFMADD231PD  32(R11), Y4, Y1
+	VFMADD231PD  64(R11), Y4, Y2
+	VFMADD231PD  96(R11), Y4, Y3
+	INCQ         R10
 	CMPQ         R10, DI
-	CMOVQGE      R9, R10
-	MOVLQSX      (BX)(R10*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	MOVLQSX      (BX)(R9*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	VBROADCASTSD (SI)(R9*8), Y4
-	VFMADD231PD  (R10), Y4, Y0
-	VFMADD231PD  32(R10), Y4, Y1
-	VFMADD231PD  64(R10), Y4, Y2
-	VFMADD231PD  96(R10), Y4, Y3
-	INCQ         R9
-	CMPQ         R9, DI
 	JLT          column4_row
 
 column4_sum:
@@ -15599,35 +15731,41 @@ column4_sum:
 	VMOVUPS Y3, 96(AX)
 	ADDQ    $0x00000080, CX
 	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000080, R8
+	SUBQ    $0x00000080, R9
 	JMP     column4
 
 column4_end:
 column2:
-	CMPQ   R8, $0x00000040
-	JLT    column2_end
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	XORQ   R9, R9
-	TESTQ  DI, DI
-	JZ     column2_sum
+	CMPQ    R9, $0x00000040
+	JLT     column2_end
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	TESTB   R8, R8
+	JZ      column2_list
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+
+column2_list:
+	XORQ  R10, R10
+	TESTQ DI, DI
+	JZ    column2_sum
 
 column2_row:
-	LEAQ         4(R9), R10
+	LEAQ         4(R10), R11
+	CMPQ         R11, DI
+	CMOVQGE      R10, R11
+	MOVLQSX      (BX)(R11*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	PREFETCHT0   (R11)
+	MOVLQSX      (BX)(R10*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	VBROADCASTSD (SI)(R10*8), Y2
+	VFMADD231PD  (R11), Y2, Y0
+	VFMADD231PD  32(R11), Y2, Y1
+	INCQ         R10
 	CMPQ         R10, DI
-	CMOVQGE      R9, R10
-	MOVLQSX      (BX)(R10*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	PREFETCHT0   (R10)
-	MOVLQSX      (BX)(R9*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	VBROADCASTSD (SI)(R9*8), Y2
-	VFMADD231PD  (R10), Y2, Y0
-	VFMADD231PD  32(R10), Y2, Y1
-	INCQ         R9
-	CMPQ         R9, DI
 	JLT          column2_row
 
 column2_sum:
@@ -15635,53 +15773,63 @@ column2_sum:
 	VMOVUPS Y1, 32(AX)
 	ADDQ    $0x00000040, CX
 	ADDQ    $0x00000040, AX
-	SUBQ    $0x00000040, R8
+	SUBQ    $0x00000040, R9
 	JMP     column2
 
 column2_end:
 column1:
-	CMPQ   R8, $0x00000020
-	JLT    column1_end
-	VXORPS Y0, Y0, Y0
-	XORQ   R9, R9
-	TESTQ  DI, DI
-	JZ     column1_sum
+	CMPQ    R9, $0x00000020
+	JLT     column1_end
+	VXORPS  Y0, Y0, Y0
+	TESTB   R8, R8
+	JZ      column1_list
+	VMOVUPS (AX), Y0
+
+column1_list:
+	XORQ  R10, R10
+	TESTQ DI, DI
+	JZ    column1_sum
 
 column1_row:
-	LEAQ         4(R9), R10
+	LEAQ         4(R10), R11
+	CMPQ         R11, DI
+	CMOVQGE      R10, R11
+	MOVLQSX      (BX)(R11*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	PREFETCHT0   (R11)
+	MOVLQSX      (BX)(R10*4), R11
+	IMULQ        DX, R11
+	ADDQ         CX, R11
+	VBROADCASTSD (SI)(R10*8), Y1
+	VFMADD231PD  (R11), Y1, Y0
+	INCQ         R10
 	CMPQ         R10, DI
-	CMOVQGE      R9, R10
-	MOVLQSX      (BX)(R10*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	PREFETCHT0   (R10)
-	MOVLQSX      (BX)(R9*4), R10
-	IMULQ        DX, R10
-	ADDQ         CX, R10
-	VBROADCASTSD (SI)(R9*8), Y1
-	VFMADD231PD  (R10), Y1, Y0
-	INCQ         R9
-	CMPQ         R9, DI
 	JLT          column1_row
 
 column1_sum:
 	VMOVUPS Y0, (AX)
 	ADDQ    $0x00000020, CX
 	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000020, R8
+	SUBQ    $0x00000020, R9
 	JMP     column1
 
 column1_end:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           end
-	SHRQ         $0x03, R8
+	SHRQ         $0x03, R9
 	VXORPS       Y0, Y0, Y0
-	VMOVQ        R8, X2
+	VMOVQ        R9, X2
 	VPBROADCASTQ X2, Y2
 	VPCMPGTQ     iotaF64<>+0(SB), Y2, Y2
-	XORQ         R8, R8
-	TESTQ        DI, DI
-	JZ           rest_sum
+	TESTB        R8, R8
+	JZ           rest_list
+	VMASKMOVPD   (AX), Y2, Y0
+
+rest_list:
+	XORQ  R8, R8
+	TESTQ DI, DI
+	JZ    rest_sum
 
 rest_row:
 	LEAQ         4(R8), R9

@@ -178,6 +178,31 @@ func testGather[T layout.Float](t *testing.T, k *Kernels[T]) {
 	}
 }
 
+// The list of a document token that a great many query tokens chose is gathered in parts, which change no bit.
+func TestGatherLongList(t *testing.T) {
+	forEachPath(t, testGatherLongList[float32], testGatherLongList[float64])
+}
+
+func testGatherLongList[T layout.Float](t *testing.T, k *Kernels[T]) {
+	r := rand.New(rand.NewPCG(9, 10))
+	for _, dim := range []int{1, 7, 128, 300, 4096} {
+		for _, n := range []int{1<<20/dim - 1, 1 << 20 / dim, 1<<20/dim + 1, 5 << 19 / dim} {
+			base, w, rows := normal[T](r, 20*dim), normal[T](r, n), make([]int32, n)
+			for e := range rows {
+				rows[e] = int32(r.IntN(20))
+			}
+			got, want := normal[T](r, dim), make([]T, dim)
+			k.Gather(got, base, rows, w)
+			plainGather(muladdOf[T](k.Name), want, base, rows, w)
+			for x := range want {
+				if bits(got[x]) != bits(want[x]) {
+					t.Fatalf("dim %d, %d rows: element %d is %v, expected %v", dim, n, x, got[x], want[x])
+				}
+			}
+		}
+	}
+}
+
 func TestPack(t *testing.T) { forEachPath(t, testPack[float32], testPack[float64]) }
 
 func testPack[T layout.Float](t *testing.T, k *Kernels[T]) {

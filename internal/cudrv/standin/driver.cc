@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include "emulate/tensormap.h"
 #include "standin.h"
 
 namespace {
@@ -179,7 +180,6 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice n) {
 
 CUresult cuCtxSetCurrent(CUcontext c) { current = (int)(uintptr_t)c - 1; return CUDA_SUCCESS; }
 CUresult cuCtxGetCurrent(CUcontext *c) { *c = (CUcontext)(uintptr_t)(current + 1); return CUDA_SUCCESS; }
-CUresult cuCtxSynchronize(void) { return CUDA_ERROR_NOT_SUPPORTED; }
 
 CUresult cuMemGetInfo(size_t *free, size_t *total) {
 	return guarded([&](Device &d) { *total = memory_size(); *free = *total - d.used; return CUDA_SUCCESS; });
@@ -256,14 +256,14 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char v, size_t n, CUstream s) 
 	return guarded([&](Device &) { return put(s, {[=] { memset(device_memory(to, n, "fill"), v, n); }, nullptr, 0}); });
 }
 
-// Called through dlsym: it is not in every toolkit's header. The map is what check_map in kernels.cc reads.
+// Called through dlsym: it is not in every toolkit's header.
 CUresult cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *base, const uint64_t *dims, const uint64_t *strides,
 	const uint32_t *box, const uint32_t *, int, int swizzle, int, int) {
 	return guarded([&](Device &) {
 		bool ok = type == 1 && rank == 2 && (uint64_t)base % 16 == 0 && strides[0] % 16 == 0 && strides[0] == 2 * dims[0] && box[0] == 64 && swizzle == 3;
 		if (!ok || (uint64_t)map % 64) return CUDA_ERROR_INVALID_VALUE;
-		uint64_t m[16] = {(uint64_t)base, dims[0], dims[1], box[1]};
-		memcpy(map, m, sizeof m);
+		const TensorMap m{(uint64_t)base, dims[0], dims[1], box[1], box[0], strides[0], TensorMap::MAGIC, {}};
+		memcpy(map, &m, sizeof m);
 		return CUDA_SUCCESS;
 	});
 }

@@ -1,7 +1,8 @@
 // The kernels as plain loops over the same parameters, in the order of sums that is easiest to read. They stand in for
 // what kernels/*.cu computes, not for how: a test that passes here has the host's half right.
-#include "standin.h"
+#include "emulate/tensormap.h"
 #include "params.cuh"
+#include "standin.h"
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -250,9 +251,9 @@ void forward_grid(const Launch &l, int sms) {
 
 // What cuTensorMapEncodeTiled of the stand-in leaves in a tensor map.
 void check_map(const uint8_t *map, uint64_t base, int64_t row_bytes, int64_t rows, uint64_t box, const char *what) {
-	uint64_t m[4];
-	memcpy(m, map, sizeof m);
-	expect(m[0] == base && (int64_t)m[1] == row_bytes / 2 && (int64_t)m[2] == rows && m[3] == box, string(what) + ": tensor map");
+	TensorMap m;
+	memcpy(&m, map, sizeof m);
+	expect(m.base == base && (int64_t)m.columns == row_bytes / 2 && (int64_t)m.rows == rows && m.box_rows == box, string(what) + ": tensor map");
 }
 
 void forward_packed(const Launch &l, int sms) {

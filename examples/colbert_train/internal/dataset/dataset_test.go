@@ -171,6 +171,8 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		{"triples.jsonl", "{\"query\":\"a\",\"positive\":\"b\"} {}\n", "triples.jsonl:1: not a JSON object: invalid character '{'"},
 		{"triples.jsonl", "{\"query\":7,\"positive\":\"b\"}\n", `triples.jsonl:1: field "query" is not a text`},
 		{"triples.jsonl", "{\"query\":\"a\",\"positive\":\"b\",\"negatives\":\"c\"}\n", `triples.jsonl:1: field "negatives" is not a list of texts`},
+		{"triples.jsonl", "{\"query\":\"a\",\"positive\":\"b\"}\n{\"query\":\"caf\xe9\",\"positive\":\"b\"}\n", "triples.jsonl:2: not UTF-8"},
+		{"qrels/dev.tsv", "q\xff\tos.Open\t1\n", "dev.tsv:1: not UTF-8"},
 		{"qrels/test.tsv", "", "a small set: no test queries"},
 	} {
 		dir := t.TempDir()
@@ -182,6 +184,16 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s with %q: error %v, want one with %q", c.file, c.content, err, c.want)
 		}
+	}
+}
+
+// TestByteOrderMark: a file that a program of Windows had written was "not a JSON object" in line 1.
+func TestByteOrderMark(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "x.jsonl", "\ufeff"+`{"query":"a","positive":"b"}`)
+	rows, err := readTriples([]string{filepath.Join(dir, "x.jsonl")}, Dropped{})
+	if err != nil || len(rows) != 1 || rows[0].Query != "a" {
+		t.Errorf("rows %+v (%v), want one", rows, err)
 	}
 }
 

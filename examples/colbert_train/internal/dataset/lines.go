@@ -9,7 +9,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"unicode/utf8"
 )
+
+// byteOrderMark is what some programs of Windows write in front of UTF-8.
+const byteOrderMark = "\ufeff"
 
 // readLines calls row for each line of a file that is not blank, in order. An error of row is returned with the file
 // and the line number before it: "corpus.jsonl:12: …".
@@ -20,12 +24,20 @@ func readLines(path string, row func(number int, line []byte) error) error {
 	}
 	defer f.Close()
 	r := bufio.NewReaderSize(f, 1<<16)
+	if mark, err := r.Peek(len(byteOrderMark)); err == nil && string(mark) == byteOrderMark {
+		if _, err := r.Discard(len(mark)); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
 	for number := 1; ; number++ {
 		line, err := r.ReadBytes('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("%s:%d: %w", path, number, err)
 		}
 		if line := bytes.TrimSpace(line); len(line) > 0 {
+			if !utf8.Valid(line) {
+				return fmt.Errorf("%s:%d: not UTF-8", path, number)
+			}
 			if err := row(number, line); err != nil {
 				return fmt.Errorf("%s:%d: %w", path, number, err)
 			}

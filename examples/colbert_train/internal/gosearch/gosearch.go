@@ -25,6 +25,11 @@ func Build(root, source string) (*dataset.Set, error) {
 		public, private = functions[:i], functions[i:]
 	}
 
+	if len(public) == 0 {
+		return nil, fmt.Errorf("%s: no documents: none of %d documented functions is exported by a package that others can import (%d files are not Go)",
+			source, len(functions), skipped)
+	}
+
 	s := &dataset.Set{Source: source, Dropped: dataset.Dropped{}}
 	for _, f := range public {
 		s.Docs = append(s.Docs, dataset.Document{ID: f.id, Text: f.text, Signature: f.signature})

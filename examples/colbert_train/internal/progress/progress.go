@@ -26,7 +26,7 @@ type Display struct {
 	started     time.Time
 
 	loss, accuracy, tokens, seconds smoothed
-	dev                             float64 // of the last look; 0 before any
+	dev                             *float64 // of the last look; nil before any
 }
 
 // New returns a display on w for a run of total steps of which some were done before. bar asks for a progress bar, which
@@ -52,7 +52,7 @@ func (d *Display) Step(r train.Record) error {
 	d.accuracy.add(r.Accuracy)
 	d.tokens.add(float64(r.Tokens))
 	d.seconds.add(r.Seconds.Total())
-	if r.DevMRR10 > 0 {
+	if r.DevMRR10 != nil {
 		d.dev = r.DevMRR10
 	}
 	if d.bar != nil {
@@ -63,8 +63,8 @@ func (d *Display) Step(r train.Record) error {
 	}
 	line := fmt.Sprintf("step %d/%d  loss %.3f  accuracy %.3f  lr %.2g  %.0f tokens/s", r.Step, d.total,
 		d.loss.mean, d.accuracy.mean, r.LearningRate, d.speed())
-	if d.dev > 0 {
-		line += fmt.Sprintf("  dev MRR@10 %.3f", d.dev)
+	if d.dev != nil {
+		line += fmt.Sprintf("  dev MRR@10 %.3f", *d.dev)
 	}
 	perStep := time.Since(d.started) / time.Duration(r.Step-d.done)
 	left := (perStep * time.Duration(d.total-r.Step)).Round(time.Second)
@@ -75,8 +75,8 @@ func (d *Display) Step(r train.Record) error {
 // showBar moves the bar; its text is short, for it has to fit on one line.
 func (d *Display) showBar(r train.Record) error {
 	status := fmt.Sprintf("loss %.2f acc %.2f lr %.1e %.0fk tok/s", d.loss.mean, d.accuracy.mean, r.LearningRate, d.speed()/1000)
-	if d.dev > 0 {
-		status += fmt.Sprintf(" dev %.3f", d.dev)
+	if d.dev != nil {
+		status += fmt.Sprintf(" dev %.3f", *d.dev)
 	}
 	d.bar.Describe(status)
 	if err := d.bar.Add(1); err != nil {

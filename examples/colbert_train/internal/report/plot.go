@@ -74,8 +74,8 @@ func devPanel(records []train.Record, bm25 float64) (*plot.Plot, error) {
 	p.Y.Label.Text = "MRR@10 on dev"
 	var dev plotter.XYs
 	for _, r := range records {
-		if r.DevMRR10 > 0 {
-			dev = append(dev, plotter.XY{X: float64(r.Step), Y: r.DevMRR10})
+		if r.DevMRR10 != nil {
+			dev = append(dev, plotter.XY{X: float64(r.Step), Y: *r.DevMRR10})
 		}
 	}
 	baseline := plotter.XYs{{X: 0, Y: bm25}, {X: float64(len(records)), Y: bm25}}

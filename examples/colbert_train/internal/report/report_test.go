@@ -27,7 +27,8 @@ func records() []train.Record {
 		r := train.Record{Step: step, Loss: 4 / float64(step), Tokens: 100,
 			Seconds: train.Seconds{Encoder: 0.5, MaxSimForward: 0.25, MaxSimBackward: 0.125, Optimiser: 0.125}}
 		if step%10 == 0 {
-			r.DevMRR10 = float64(step) / 100
+			mrr10 := float64(step) / 100
+			r.DevMRR10 = &mrr10
 		}
 		out = append(out, r)
 	}

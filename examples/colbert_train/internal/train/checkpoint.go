@@ -93,7 +93,7 @@ func (r *run) restore() error {
 		return fmt.Errorf("%s: settings are %+v, want %+v", path, s.Config, r.Config)
 	}
 	if s.Data != r.state.Data {
-		return fmt.Errorf("%s: it was trained on other data", path)
+		return fmt.Errorf("%s: it was trained on other data: name the data of that run, as it was then", path)
 	}
 	copyOf := func(to *tensor.Dense, name string) error {
 		if err := model.Restore(to, tensors[name]); err != nil {

@@ -50,7 +50,9 @@ func encodeExamples(m *model.Model, set *dataset.Set) *examples {
 	return x
 }
 
-// vocabularyTexts returns what the vocabulary is learned from: the pool and the training examples, no held-out query.
+// vocabularyTexts returns what the vocabulary is learned from: the pool and the training examples, no held-out query. A
+// document is there once for the pool and once more for each training query that it answers: the words of what is trained
+// on get in sooner.
 func vocabularyTexts(set *dataset.Set) []string {
 	out := set.Texts()
 	for _, t := range set.Examples() {

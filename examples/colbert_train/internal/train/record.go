@@ -2,14 +2,14 @@ package train
 
 // Record is what one step was like: a line of train.jsonl.
 type Record struct {
-	Step         int     `json:"step"`
-	Loss         float64 `json:"loss"`
-	Accuracy     float64 `json:"accuracy"` // share of queries whose own document has the highest score
-	LearningRate float64 `json:"learning_rate"`
-	GradNorm     float64 `json:"grad_norm"`
-	Tokens       int     `json:"tokens"`
-	Seconds      Seconds `json:"seconds"`
-	DevMRR10     float64 `json:"dev_mrr@10,omitempty"` // after this step, if it was measured
+	Step         int      `json:"step"`
+	Loss         float64  `json:"loss"`
+	Accuracy     float64  `json:"accuracy"` // share of queries whose own document has the highest score
+	LearningRate float64  `json:"learning_rate"`
+	GradNorm     float64  `json:"grad_norm"`
+	Tokens       int      `json:"tokens"`
+	Seconds      Seconds  `json:"seconds"`
+	DevMRR10     *float64 `json:"dev_mrr@10,omitempty"` // after this step, if it was measured
 }
 
 // Seconds is where the time of one step or many went.

@@ -69,7 +69,11 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, err
 	}
-	m, err := model.New(o.Model, vocab.Learn(vocabularyTexts(o.Set), o.MinTexts), o.Seed)
+	vocabulary := vocab.Learn(vocabularyTexts(o.Set), o.MinTexts)
+	if vocabulary.Empty() {
+		return nil, fmt.Errorf("train: min texts is %d, but no token is in so many texts", o.MinTexts)
+	}
+	m, err := model.New(o.Model, vocabulary, o.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -114,9 +118,11 @@ func (r *run) steps(ctx context.Context) error {
 		r.state.Step = step
 		look := step%r.EvalEvery == 0 || step == r.Steps
 		if look {
-			if record.DevMRR10, err = r.dev(); err != nil {
+			mrr10, err := r.dev()
+			if err != nil {
 				return err
 			}
+			record.DevMRR10 = &mrr10
 		}
 		if err := r.log.append(record); err != nil {
 			return err

@@ -68,6 +68,9 @@ func newVocabulary(tokens []string) *Vocabulary {
 	return v
 }
 
+// Empty says that nothing was learned.
+func (v *Vocabulary) Empty() bool { return len(v.tokens) == len(special) }
+
 // Size returns the number of tokens.
 func (v *Vocabulary) Size() int { return len(v.tokens) }
 
@@ -132,12 +135,20 @@ func (v *Vocabulary) word(w string) []int32 {
 	return []int32{Unknown}
 }
 
-// shortestPiece is the least number of bytes of a piece of a spelled word: single letters say nothing.
-const shortestPiece = 2
+const (
+	// shortestPiece is the least number of bytes of a piece of a spelled word: single letters say nothing.
+	shortestPiece = 2
+	// longestSpelled is the largest number of bytes of a word that is spelled: the time grows with its square, and
+	// what is longer is encoded data rather than a word.
+	longestSpelled = 256
+)
 
 // spell cuts w into as few tokens as possible; of equally short ways the one with the longer first tokens. It returns
 // nil if there is no way.
 func (v *Vocabulary) spell(w string) []int32 {
+	if len(w) > longestSpelled {
+		return nil
+	}
 	fewest := make([]int, len(w)+1) // tokens for w[at:], 0 if there is no way
 	first := make([]int, len(w))    // where the first of them ends
 	for at := len(w) - shortestPiece; at >= 0; at-- {

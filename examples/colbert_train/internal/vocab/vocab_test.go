@@ -48,6 +48,18 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+// TestEncodedData: a text with a long run of letters, such as encoded data, took hours to spell.
+func TestEncodedData(t *testing.T) {
+	v := Learn(texts, 2)
+	blob := strings.Repeat("str", 100_000)
+	if got := tokens(v, "reads "+blob+" file"); got != "read ##s [UNK] file" {
+		t.Errorf("tokens are %q", got)
+	}
+	if got := tokens(v, blob[:longestSpelled/3*3]); strings.Count(got, "str") != longestSpelled/3 {
+		t.Errorf("the longest word that is spelled has tokens %q", got)
+	}
+}
+
 func TestUnknown(t *testing.T) {
 	v := Learn(texts, 2)
 	for _, c := range []struct {

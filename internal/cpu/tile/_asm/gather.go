@@ -17,13 +17,14 @@ type gatherer struct {
 	isa
 	elem
 	dst, base, stride, left, rows, w, n reg.GPVirtual
+	onto                                reg.GPVirtual // 1: sums go on from dst, 0: they begin at zero
 }
 
 func gather(set isa, t elem) {
 	g := gatherer{isa: set, elem: t}
 	name := "gather" + set.name + t.name
-	TEXT(name, NOSPLIT, fmt.Sprintf("func(dst, base *%s, dim int, rows *int32, w *%[1]s, n int)", t.goType))
-	Doc(name + " is GatherFunc.")
+	TEXT(name, NOSPLIT, fmt.Sprintf("func(dst, base *%s, dim int, rows *int32, w *%[1]s, n int, onto bool)", t.goType))
+	Doc(name + " is GatherFunc, or one part of a list: onto goes on from the sums in dst.")
 	Pragma("noescape")
 	g.dst = Load(Param("dst"), GP64()).(reg.GPVirtual)
 	g.base = Load(Param("base"), GP64()).(reg.GPVirtual)
@@ -31,6 +32,7 @@ func gather(set isa, t elem) {
 	g.rows = Load(Param("rows"), GP64()).(reg.GPVirtual)
 	g.w = Load(Param("w"), GP64()).(reg.GPVirtual)
 	g.n = Load(Param("n"), GP64()).(reg.GPVirtual)
+	g.onto = Load(Param("onto"), GP8()).(reg.GPVirtual)
 	SHLQ(Imm(map[int]uint64{4: 2, 8: 3}[t.size]), g.stride)
 	g.left = GP64()
 	MOVQ(g.stride, g.left)
@@ -54,6 +56,11 @@ func (g gatherer) column(vectors int) {
 		acc[v] = vector(g.isa.bytes)
 		zero(acc[v], g.isa.bytes)
 	}
+	g.goOn(label, func() {
+		for v := range acc {
+			VMOVUPS(Mem{Base: g.dst, Disp: v * g.isa.bytes}, acc[v])
+		}
+	})
 	g.eachRow(label, vectors, func(row reg.GPVirtual, w reg.VecVirtual) {
 		for v := range acc {
 			g.fma(Mem{Base: row, Disp: v * g.isa.bytes}, w, acc[v])
@@ -81,6 +88,7 @@ func (g gatherer) rest() {
 		MOVQ(I32(-1), bits)
 		BZHIQ(g.left, bits, bits)
 		KMOVW(bits.As32(), mask)
+		g.goOn("rest", func() { g.moveZero(Mem{Base: g.dst}, mask, acc) })
 		g.eachRow("rest", 1, func(row reg.GPVirtual, w reg.VecVirtual) {
 			g.moveZero(Mem{Base: row}, mask, x)
 			g.fma(x, w, acc)
@@ -91,6 +99,7 @@ func (g gatherer) rest() {
 		VMOVQ(g.left, mask.AsX())
 		g.broadcastIndex(mask.AsX(), mask)
 		g.gtIndex(g.iota, mask, mask)
+		g.goOn("rest", func() { g.maskMove(Mem{Base: g.dst}, mask, acc) })
 		g.eachRow("rest", 1, func(row reg.GPVirtual, w reg.VecVirtual) {
 			g.maskMove(Mem{Base: row}, mask, x)
 			g.fma(x, w, acc)
@@ -98,6 +107,14 @@ func (g gatherer) rest() {
 		g.maskMove(acc, mask, Mem{Base: g.dst})
 	}
 	Label("end")
+}
+
+// goOn runs load, which takes the sums of the part before from dst, if there was one.
+func (g gatherer) goOn(label string, load func()) {
+	TESTB(g.onto, g.onto)
+	JZ(LabelRef(label + "_list"))
+	load()
+	Label(label + "_list")
 }
 
 // eachRow walks the list: add gets the address of a row's column and its weight in every lane.

@@ -1,0 +1,163 @@
+// CUDA C++ as far as the kernels use it, and what ../device.cuh adds, for a C++ compiler on a CPU.
+#pragma once
+#include <math.h>
+#include <climits>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include "cta.h"
+#include "launch.h"
+#include "number.h"
+
+#define __device__
+#define __forceinline__ inline
+#define __shared__ static  // nothing else may be in the .bss of a kernel's object file: see launch.cc
+
+#define KERNEL(name, Params, threads, percm, ...)                    \
+  static void name(const void* p) { __VA_ARGS__(*(const Params*)p); } \
+  __attribute__((constructor)) static void add_##name() { emulate::add({#name, sizeof(Params), threads, percm, name}); }
+#define DYNAMIC_SHARED(alignment, name)      \
+  uint8_t* const name = emulate::cta.shared; \
+  static_assert(alignment <= emulate::SHARED_BASE, "alignment")
+
+#define threadIdx (emulate::self->index)
+#define blockIdx (emulate::cta.block)
+#define blockDim (emulate::cta.threads_)
+#define gridDim (emulate::cta.blocks)
+
+// ---------------------------------------------------------------- types
+struct alignas(8) uint2 { uint32_t x, y; };
+struct alignas(16) uint4 { uint32_t x, y, z, w; };
+struct alignas(16) float4 { float x, y, z, w; };
+struct __half { uint16_t x; };
+struct __nv_bfloat16 { uint16_t x; };
+inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return {x, y, z, w}; }
+
+inline __half __float2half_rn(float f) { return {emulate::to_half(f)}; }
+inline float __half2float(__half h) { return emulate::from_half(h.x); }
+inline __half __ushort_as_half(uint16_t h) { return {h}; }
+inline __nv_bfloat16 __float2bfloat16_rn(float f) { return {emulate::to_bfloat16(f)}; }
+inline uint32_t __float_as_uint(float f) { return emulate::bits_of(f); }
+inline float __uint_as_float(uint32_t u) { return emulate::float_of(u); }
+inline float __int_as_float(int u) { return emulate::float_of((uint32_t)u); }
+inline double __hiloint2double(int hi, int lo) {
+  const uint64_t u = (uint64_t)(uint32_t)hi << 32 | (uint32_t)lo;
+  double d;
+  memcpy(&d, &u, 8);
+  return d;
+}
+
+// ---------------------------------------------------------------- arithmetic and memory
+template <class A, class B> inline typename std::common_type<A, B>::type min(A a, B b) {
+  typename std::common_type<A, B>::type x = a, y = b;
+  return y < x ? y : x;
+}
+template <class A, class B> inline typename std::common_type<A, B>::type max(A a, B b) {
+  typename std::common_type<A, B>::type x = a, y = b;
+  return x < y ? y : x;
+}
+inline int __popc(unsigned v) { return __builtin_popcount(v); }
+inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
+template <class T> inline T __ldg(const T* p) { return *p; }
+inline unsigned atomicAdd(unsigned* p, unsigned v) {
+  const unsigned old = *p;
+  *p += v;
+  return old;
+}
+inline uint32_t __cvta_generic_to_shared(const void* p) { return emulate::shared_address_of(p); }
+
+// ---------------------------------------------------------------- threads together
+inline void __syncthreads() { emulate::sync("__syncthreads", 0, 0); }
+inline int __syncthreads_or(int vote) { return emulate::sync("__syncthreads_or", 0, 0, vote != 0); }
+inline void sync_warpgroup() { emulate::sync("bar.sync", 1, 128); }
+
+inline void __syncwarp() {
+  int none = 0;
+  emulate::meet("__syncwarp", ~0u, none, [](int**) {});
+}
+
+namespace emulate {
+template <class T> struct Shuffle { T value; int from; };
+// Every lane of mask gives a value and the lane that it reads; outside the warp, its own.
+template <class T> T shuffle(const char* instruction, unsigned mask, T v, int from) {
+  Shuffle<T> mine{v, from};
+  meet(instruction, mask, mine, [=](Shuffle<T>** all) {
+    T values[32];
+    for (int i = 0; i < 32; i++)
+      if (all[i]) values[i] = all[i]->value;
+    for (int i = 0; i < 32; i++) {
+      if (!all[i] || all[i]->from < 0 || all[i]->from > 31) continue;
+      if (!all[all[i]->from]) fail(std::string(instruction) + " reads a lane outside its mask");
+      all[i]->value = values[all[i]->from];
+    }
+  });
+  return mine.value;
+}
+// f turns the values of a mask's lanes into one result for all of them.
+template <class F> unsigned reduce(const char* instruction, unsigned mask, unsigned v, F f) {
+  meet(instruction, mask, v, [=](unsigned** all) {
+    unsigned result = 0;
+    for (int i = 0; i < 32; i++)
+      if (all[i]) result = f(result, *all[i], i);
+    for (int i = 0; i < 32; i++)
+      if (all[i]) *all[i] = result;
+  });
+  return v;
+}
+}  // namespace emulate
+
+template <class T> inline T __shfl_sync(unsigned mask, T v, int from) { return emulate::shuffle("__shfl_sync", mask, v, from & 31); }
+template <class T> inline T __shfl_up_sync(unsigned mask, T v, unsigned by) {
+  return emulate::shuffle("__shfl_up_sync", mask, v, (int)(emulate::self->lane - by));
+}
+template <class T> inline T __shfl_xor_sync(unsigned mask, T v, int with) {
+  return emulate::shuffle("__shfl_xor_sync", mask, v, (int)emulate::self->lane ^ with);
+}
+inline unsigned __ballot_sync(unsigned mask, int vote) {
+  return emulate::reduce("__ballot_sync", mask, vote != 0, [](unsigned r, unsigned v, int lane) { return r | v << lane; });
+}
+inline int __any_sync(unsigned mask, int vote) {
+  return (int)emulate::reduce("__any_sync", mask, vote != 0, [](unsigned r, unsigned v, int) { return r | v; });
+}
+inline unsigned __reduce_max_sync(unsigned mask, unsigned v) {
+  return emulate::reduce("__reduce_max_sync", mask, v, [](unsigned r, unsigned x, int) { return x > r ? x : r; });
+}
+inline unsigned __match_any_sync(unsigned mask, unsigned v) {
+  emulate::meet("__match_any_sync", mask, v, [](unsigned** all) {
+    unsigned same[32] = {};
+    for (int i = 0; i < 32; i++)
+      for (int k = 0; k < 32; k++)
+        if (all[i] && all[k] && *all[i] == *all[k]) same[i] |= 1u << k;
+    for (int i = 0; i < 32; i++)
+      if (all[i]) *all[i] = same[i];
+  });
+  return v;
+}
+
+// ---------------------------------------------------------------- ../device.cuh
+inline uint32_t dynamic_shared_bytes() { return emulate::cta.shared_bytes; }
+inline void place_in_grid(unsigned& cta, unsigned& ctas) {
+  cta = blockIdx.x;
+  ctas = gridDim.x;
+}
+inline float max_nan(float a, float b) {
+  if (a != a || b != b) return emulate::float_of(emulate::NAN_BITS);
+  if (a == b) return std::signbit(a) ? b : a;  // -0 < +0
+  return a > b ? a : b;
+}
+inline void max_take(float t, float& m, float& column, float& first, float c, float v, float one, float zero) {
+  if (t > m) {
+    column = std::fma(column, zero, c);
+    first = v * one;
+  }
+  m = max_nan(m, t);
+}
+inline uint32_t round_tf32(float v) { return emulate::to_tf32(v); }
+inline void load16_if(uint4& v, const void* from, bool in) {
+  if (in) v = *(const uint4*)from;
+}
+inline float load_here(const float* from) { return *(const volatile float*)from; }
+inline void touch(const float* from) { load_here(from); }
+inline float load_shared(uint32_t address) { return *(const volatile float*)emulate::shared_memory(address, 4, 4, "ld.shared"); }
+inline void store_shared(uint32_t address, float v) { *(volatile float*)emulate::shared_memory(address, 4, 4, "st.shared") = v; }
