@@ -60,6 +60,7 @@ type workload struct {
 	b                        layout.Batch
 	q, d, scores, ds, dq, dd []float32
 	backward                 bool
+	walls                    [3]time.Duration // of the last step's calls: forward, dq, dd
 }
 
 func (s shape) workload(d *Device, registered, backward bool) *workload {
@@ -88,22 +89,30 @@ func (s shape) workload(d *Device, registered, backward bool) *workload {
 
 // step is one engine call or a whole training step, with fresh results as the ops take them.
 func (w *workload) step(d *Device, e *Engine[float32]) error {
+	start := time.Now()
+	lap := func(n int) {
+		now := time.Now()
+		w.walls[n] = now.Sub(start)
+		start = now
+	}
 	tape, err := e.Forward(&w.b, w.q, w.d, w.scores, w.backward)
+	lap(0)
 	if err != nil || !w.backward {
 		return err
 	}
 	tape.(*Tape).Expect(2)
 	w.dq, w.dd = nil, nil
 	dq := Alloc[float32](d, len(w.q))
-	if err := e.Backward(&w.b, w.q, w.d, tape, w.ds, dq, nil); err != nil {
+	err = e.Backward(&w.b, w.q, w.d, tape, w.ds, dq, nil)
+	lap(1)
+	if err != nil {
 		return err
 	}
 	dd := Alloc[float32](d, len(w.d))
-	if err := e.Backward(&w.b, w.q, w.d, tape, w.ds, nil, dd); err != nil {
-		return err
-	}
+	err = e.Backward(&w.b, w.q, w.d, tape, w.ds, nil, dd)
+	lap(2)
 	w.dq, w.dd = dq, dd
-	return nil
+	return err
 }
 
 func BenchmarkForward(b *testing.B) { benchmark(b, false) }
@@ -267,79 +276,4 @@ func (w *workload) copies(b *testing.B, d *Device) float64 {
 func median(x []float64) float64 {
 	y := slices.Sorted(slices.Values(x))
 	return y[len(y)/2]
-}
-
-// BenchmarkStaging uploads 64 MiB of ordinary Go memory with different workers and buffers. workers=0 copies from
-// registered memory.
-func BenchmarkStaging(b *testing.B) {
-	d := openFirst(b)
-	const bytes = 64 << 20
-	pageable, registered := make([]float32, bytes/4), Alloc[float32](d, bytes/4)
-	for k := range pageable {
-		pageable[k], registered[k] = 1, 1
-	}
-	memory := &scope{pool: d.pool}
-	defer memory.close()
-	to, err := memory.alloc(bytes)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, c := range []struct{ workers, piece, depth int }{
-		{0, 1 << 20, 2}, {1, 1 << 20, 2}, {4, 1 << 20, 2}, {6, 1 << 20, 2}, {8, 1 << 20, 2},
-		{4, 1 << 20, 4}, {6, 1 << 20, 4}, {8, 1 << 20, 4}, {6, 2 << 20, 4}, {8, 512 << 10, 8}, {6, 1 << 20, 12},
-	} {
-		src := pageable
-		if c.workers == 0 {
-			src = registered
-		}
-		if err := d.staging.close(); err != nil {
-			b.Fatal(err)
-		}
-		d.staging.most, d.staging.piece, d.staging.depth = max(c.workers, 1), c.piece, c.depth
-		b.Run(fmt.Sprintf("workers=%d/piece=%dKiB/buffers=%d", c.workers, c.piece>>10, c.depth), func(b *testing.B) {
-			b.SetBytes(bytes)
-			for b.Loop() {
-				err := d.exclusively(func() error {
-					h := newShipment(d)
-					defer h.end()
-					h.add(to, bytesOf(src), false)
-					if err := h.start(); err != nil {
-						return err
-					}
-					if err := h.arrived(0); err != nil {
-						return err
-					}
-					return d.in.sync()
-				})
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-	// What the processors can do without the driver: the same copies from ordinary to page-locked memory.
-	if err := d.staging.close(); err != nil {
-		b.Fatal(err)
-	}
-	for _, workers := range []int{1, 2, 4, 8, 12, 16} {
-		d.staging.most, d.staging.piece = workers, 512<<10
-		if err := d.exclusively(d.staging.prepare); err != nil {
-			b.Fatal(err)
-		}
-		b.Run(fmt.Sprintf("copies alone/workers=%d", workers), func(b *testing.B) {
-			b.SetBytes(bytes)
-			src := bytesOf(pageable)
-			for b.Loop() {
-				_ = together(len(d.staging.workers), func(w int) error {
-					for lo := w * 512 << 10; lo < bytes; lo += len(d.staging.workers) * 512 << 10 {
-						copy(d.staging.workers[w].next().memory, src[lo:])
-					}
-					return nil
-				})
-			}
-		})
-		if err := d.staging.close(); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -52,6 +53,7 @@ type Device struct {
 	out      queue  // copies from the device
 	point    mark   // orders one queue after another
 	ready    []mark // of results, one for each part that is copied on its own
+	packed   []mark // of rows that take turns
 	staging  *stager
 	launched []call // since the last finish
 	stamp    uint32 // of the last call that packed rows of the split
@@ -63,16 +65,18 @@ type Device struct {
 // newDevice takes over drv and closes it on an error.
 func newDevice(drv driver) (*Device, error) {
 	d := &Device{drv: drv, properties: drv.properties(), pool: newPool(drv), host: newHostPool(drv), staging: newStager(drv),
-		ready: make([]mark, 1+mostPortions), portionBytes: defaultPortionBytes}
+		ready: make([]mark, 1+mostPortions), packed: make([]mark, turns), portionBytes: defaultPortionBytes}
 	var err error
 	for _, q := range []*queue{&d.in, &d.work, &d.beside, &d.out} {
 		if *q, err = drv.newQueue(); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
-	for n := range d.ready {
-		if d.ready[n], err = drv.newMark(); err != nil {
-			return nil, errors.Join(err, d.Close())
+	for _, list := range [][]mark{d.ready, d.packed} {
+		for n := range list {
+			if list[n], err = drv.newMark(); err != nil {
+				return nil, errors.Join(err, d.Close())
+			}
 		}
 	}
 	if d.point, err = drv.newMark(); err != nil {
@@ -91,7 +95,7 @@ func (d *Device) Close() error {
 	}
 	d.closed = true
 	failed := errors.Join(d.host.close(), d.staging.close(), d.pool.close(), d.trace.close())
-	for _, m := range append(d.ready, d.point) {
+	for _, m := range slices.Concat(d.ready, d.packed, []mark{d.point}) {
 		if m != nil {
 			failed = errors.Join(failed, m.close())
 		}

@@ -13,7 +13,7 @@
 // argmax. [Tape] says when that is given back.
 //
 // Host memory from [Alloc] is ordinary Go memory that the driver knows: it is copied directly. Other host memory is
-// copied through page-locked buffers by several goroutines.
+// copied by several goroutines to or from a page-locked ring, and by the card between the ring and its memory.
 //
 // # Order
 //

@@ -23,6 +23,8 @@ type driver interface {
 	// pin returns page-locked host memory that is no Go memory; unpin releases it.
 	pin(bytes int64) (unsafe.Pointer, error)
 	unpin(p unsafe.Pointer) error
+	// copyUncached copies src to the beginning of dst, which is pinned, at a multiple of 16 bytes, and read by the card next.
+	copyUncached(dst, src []byte)
 	// register page-locks Go memory, which must stay reachable until unregister.
 	register(p unsafe.Pointer, bytes int64) error
 	unregister(p uintptr) error
@@ -52,6 +54,8 @@ type queue interface {
 // mark is an event: a point in a queue.
 type mark interface {
 	sync() error
+	// over reports whether the device has passed the mark; the caller is not held.
+	over() (bool, error)
 	// since returns the milliseconds on the device between two recorded and passed marks.
 	since(start mark) (float64, error)
 	close() error

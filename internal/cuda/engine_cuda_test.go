@@ -84,6 +84,14 @@ func sameBits[T layout.Float](a, b *sample[T]) error {
 	return nil
 }
 
+// setRing makes the device's next transfers go through a ring of that size.
+func setRing(t testing.TB, d *Device, slot, slots int) {
+	if err := d.exclusively(d.staging.close); err != nil {
+		t.Fatal(err)
+	}
+	d.staging.ring.slot, d.staging.ring.slots = slot, int64(slots)
+}
+
 // TestWaysToTheSameGradient takes the gradients on every way that there is, and expects the same bits.
 func TestWaysToTheSameGradient(t *testing.T) {
 	d := openFirst(t)
@@ -114,9 +122,11 @@ func TestWaysToTheSameGradient(t *testing.T) {
 						s.dq, s.dd = Alloc[float32](d, 1<<20)[:len(s.dq)], Alloc[float32](d, 1<<20)[:len(s.dd)]
 						return e.Backward(&s.b, s.q, s.d, tape, s.ds, s.dq, s.dd)
 					},
-					"in portions": func(s *sample[float32], _ layout.Tape) error {
+					"in portions, through a ring smaller than they": func(s *sample[float32], _ layout.Tape) error {
 						defer func(bytes int64) { d.portionBytes = bytes }(d.portionBytes)
 						d.portionBytes = 1024
+						defer setRing(t, d, defaultSlot, defaultSlots)
+						setRing(t, d, 64, 3)
 						clear(s.scores)
 						tape, err := e.Forward(&s.b, s.q, s.d, s.scores, true)
 						if err != nil {

@@ -121,6 +121,8 @@ func (f *fake) unpin(p unsafe.Pointer) error {
 	return nil
 }
 
+func (f *fake) copyUncached(dst, src []byte) { copy(dst[:len(src)], src) }
+
 func (f *fake) register(p unsafe.Pointer, bytes int64) error {
 	return f.do(func() error { f.registered[uintptr(p)] = bytes; return nil })
 }
@@ -209,5 +211,6 @@ func (q fakeQueue) close() error {
 type fakeMark struct{ *fake }
 
 func (m fakeMark) sync() error                 { return m.do(func() error { return nil }) }
+func (m fakeMark) over() (bool, error)         { return true, m.sync() }
 func (m fakeMark) since(mark) (float64, error) { return 1, nil }
 func (m fakeMark) close() error                { return fakeQueue(m).close() }

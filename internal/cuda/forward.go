@@ -73,8 +73,42 @@ func (e *Engine[T]) again(p *problem, q, d []T, use func(*Tape) error) error {
 	return use(t)
 }
 
-// run queues uploads, packing and product. Documents are computed while the next ones are on their way.
-func (f *pass[T]) run(resident *Resident, q, d []T) (err error) {
+// run queues uploads, packing and product. Documents are computed while the next ones are on their way, and the first
+// rows are being read while the device's memory is found.
+func (f *pass[T]) run(resident *Resident, q, d []T) error {
+	if resident != nil {
+		if err := resident.fits(f.problem, f.storage.product); err != nil {
+			return err
+		}
+	}
+	f.t.q.rows, f.t.d.rows = f.q, f.d
+	var list []stretch[T]
+	portions := []portion{f.all()}
+	switch {
+	case resident != nil:
+		list = f.queries(q, func() error { return f.product(portions[0]) })
+	case len(q) == len(d) && &q[0] == &d[0]:
+		list = f.both(q)
+	default:
+		portions = f.portions(f.dim*sizeOf[T](), f.device.portionBytes)
+		list = append(f.queries(q, nil), f.documents(d, portions)...)
+	}
+	h := newShipment(f.device)
+	defer h.end()
+	for _, c := range list {
+		h.add(bytesOf(c.user[c.lo*f.b.Dim : c.hi*f.b.Dim]))
+	}
+	if err := h.start(); err != nil {
+		return err
+	}
+	if err := f.reserve(resident, portions); err != nil {
+		return err
+	}
+	return f.inOrder(h, list)
+}
+
+// reserve allocates what the pass needs beside the user's rows, and uploads the layout of both sides.
+func (f *pass[T]) reserve(resident *Resident, portions []portion) (err error) {
 	if err := f.newFlag(); err != nil {
 		return err
 	}
@@ -93,11 +127,8 @@ func (f *pass[T]) run(resident *Resident, q, d []T) (err error) {
 		return err
 	}
 	if resident != nil {
-		if err := resident.fits(f.problem, f.storage.product); err != nil {
-			return err
-		}
 		f.t.d = resident.side
-		return f.inOrder(f.queries(q, func() error { return f.product(f.all()) }))
+		return nil
 	}
 	if f.t.d, err = f.arrange(f.d); err != nil {
 		return err
@@ -105,18 +136,11 @@ func (f *pass[T]) run(resident *Resident, q, d []T) (err error) {
 	if err := f.reservePacked(&f.t.d); err != nil {
 		return err
 	}
-	if len(q) == len(d) && &q[0] == &d[0] {
-		return f.both(q)
-	}
-	portions := f.portions(f.dim*sizeOf[T](), f.device.portionBytes)
-	if err := f.locate(portions); err != nil {
-		return err
-	}
-	return f.inOrder(append(f.queries(q, nil), f.documents(d, portions)...))
+	return f.locate(portions)
 }
 
-// both computes MaxSim(x, x): one upload for the two sides, whose sequences may end in different rows.
-func (f *pass[T]) both(x []T) error {
+// both is the list of MaxSim(x, x): one upload for the two sides, whose sequences may end in different rows.
+func (f *pass[T]) both(x []T) []stretch[T] {
 	all := f.stretchOf(&f.t.q, x, f.b.Q.Cu, 0, f.b.Q.Len())
 	all.hi = max(all.hi, f.b.D.Cu[f.b.D.Len()])
 	all.then = func() error {
@@ -126,7 +150,7 @@ func (f *pass[T]) both(x []T) error {
 		}
 		return f.product(f.all())
 	}
-	return f.inOrder([]stretch[T]{all})
+	return []stretch[T]{all}
 }
 
 // product queues the fused pass over a portion: the argmax of every winner if it is recorded, and the slab sums.

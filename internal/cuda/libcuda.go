@@ -116,6 +116,8 @@ func (l *libcuda) unpin(p unsafe.Pointer) error {
 	return l.do(func() error { return cudrv.HostFree(p) })
 }
 
+func (l *libcuda) copyUncached(dst, src []byte) { cudrv.CopyUncached(dst, src) }
+
 func (l *libcuda) register(p unsafe.Pointer, bytes int64) error {
 	return l.do(func() error { return cudrv.HostRegister(p, bytes) })
 }
@@ -234,6 +236,14 @@ type cuEvent struct {
 }
 
 func (m *cuEvent) sync() error { return m.do(m.handle.Synchronize) }
+
+func (m *cuEvent) over() (bool, error) {
+	err := m.do(m.handle.Query)
+	if errors.Is(err, cudrv.NotReady) {
+		return false, nil
+	}
+	return err == nil, err
+}
 
 func (m *cuEvent) since(start mark) (ms float64, err error) {
 	err = m.do(func() (err error) { ms, err = start.(*cuEvent).handle.Elapsed(m.handle); return err })

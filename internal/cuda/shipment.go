@@ -7,128 +7,190 @@ import (
 )
 
 // shipment is an upload of several parts of host memory, in order, that goes on while the caller works with those which
-// have arrived. Registered memory is copied directly, other memory by the stager's workers.
+// have arrived. Registered memory is copied directly, other memory through the ring: goroutines fill it as soon as the
+// shipment starts, and the caller queues the card's copies whenever it asks for a part.
 type shipment struct {
 	device *Device
-	parts  []*part
-	pieces []piece // of the parts that are staged
-	next   atomic.Int64
-	quit   chan struct{}
-	all    sync.WaitGroup
+	parts  []part
+	now    int // part that is being queued
 
-	mu     sync.Mutex
-	failed error
+	// What is staged, in pieces that take a slot each:
+	pieces [][]byte
+	first  int64         // place of the first piece
+	filled []atomic.Bool // pieces that are in the ring
+	next   atomic.Int64  // piece that nobody has begun to fill
+	sent   int           // pieces before it have been queued
+	quit   atomic.Bool
+	all    sync.WaitGroup
 }
 
 // part is a range of host memory on its way.
 type part struct {
-	dst    address
 	src    []byte
-	direct bool
-	gate   chan struct{} // closed when it may be queued; nil: at once
-	queued chan struct{} // closed when all of it has been queued
-	left   atomic.Int64  // staged pieces that have not
+	dst    address
+	end    int  // of its pieces; 0: it is copied directly
+	closed bool // it may not be queued yet
+	gate   mark // passed when dst is free; nil: it is
 }
 
-// piece is what one buffer of the stager takes of a part.
-type piece struct {
-	of     *part
-	lo, hi int
-}
+func newShipment(d *Device) *shipment { return &shipment{device: d} }
 
-func newShipment(d *Device) *shipment { return &shipment{device: d, quit: make(chan struct{})} }
-
-// add appends a part and returns its number. A gated one waits for open.
-func (h *shipment) add(dst address, src []byte, gated bool) int {
-	p := &part{dst: dst, src: src, queued: make(chan struct{})}
-	p.direct = len(src) == 0 || h.device.host.contains(unsafe.Pointer(&src[0]), int64(len(src)))
-	if gated {
-		p.gate = make(chan struct{})
-	}
-	if !p.direct {
-		size := h.device.staging.piece
+// add appends a part, whose number is the count of those before it.
+func (h *shipment) add(src []byte) {
+	p := part{src: src, closed: true}
+	if len(src) > 0 && !h.device.host.contains(unsafe.Pointer(&src[0]), int64(len(src))) {
+		size := h.device.staging.ring.slot
 		for lo := 0; lo < len(src); lo += size {
-			h.pieces = append(h.pieces, piece{p, lo, min(lo+size, len(src))})
-			p.left.Add(1)
+			h.pieces = append(h.pieces, src[lo:min(lo+size, len(src))])
 		}
+		p.end = len(h.pieces)
 	}
 	h.parts = append(h.parts, p)
-	return len(h.parts) - 1
 }
 
-// start sends the workers off. After it nothing else may use the stager until end.
-func (h *shipment) start() error {
-	if len(h.pieces) == 0 {
+// start begins to read the parts. After it nothing else may use the ring until end.
+func (h *shipment) start() (err error) {
+	n := len(h.pieces)
+	if n == 0 {
 		return nil
 	}
-	s := h.device.staging
-	if err := s.prepare(); err != nil {
+	ring := h.device.staging.ring
+	if h.first, err = ring.reserve(n); err != nil {
 		return err
 	}
-	for w := range min(len(s.workers), len(h.pieces)) {
-		h.all.Add(1)
-		go func() {
-			defer h.all.Done()
-			h.work(&s.workers[w])
-		}()
+	h.filled = make([]atomic.Bool, n)
+	for range ring.helpers(n) {
+		h.all.Go(h.work)
 	}
 	return nil
 }
 
-// work sends one piece after the other until there are none, or the shipment ends early.
-func (h *shipment) work(w *stageWorker) {
-	for {
-		n := h.next.Add(1) - 1
-		if n >= int64(len(h.pieces)) {
-			return
+// open says where part k goes on the device. If what is there now is still read, gate is passed when it no longer is.
+func (h *shipment) open(k int, dst address, gate mark) {
+	p := &h.parts[k]
+	p.dst, p.gate, p.closed = dst, gate, false
+}
+
+// arrived makes what is queued on the work queue from now on see part k, which is open, and all parts before it.
+func (h *shipment) arrived(k int) error {
+	d, ring := h.device, h.device.staging.ring
+	for p := (patience{}); h.now <= k; {
+		moved, err := h.send(leastCopy)
+		if err != nil {
+			return err
 		}
-		p := h.pieces[n]
-		if p.of.gate != nil {
-			select {
-			case <-p.of.gate:
-			case <-h.quit:
-				return
+		if !moved && h.fillNext() {
+			continue
+		}
+		if err := ring.land(false); err != nil {
+			return err
+		}
+		if !moved && len(ring.flights) == 0 { // a small copy is better than none
+			if moved, err = h.send(1); err != nil {
+				return err
 			}
 		}
-		if err := w.next().send(h.device.in, p.of.dst+address(p.lo), p.of.src[p.lo:p.hi]); err != nil {
-			h.fail(err)
+		if moved {
+			p = patience{}
+		} else {
+			p.wait()
 		}
-		if p.of.left.Add(-1) == 0 {
-			close(p.of.queued)
+	}
+	if err := d.in.record(d.point); err != nil {
+		return err
+	}
+	for range copiesAhead {
+		if moved, err := h.send(leastCopy); err != nil {
+			return err
+		} else if !moved {
+			break
 		}
+	}
+	return d.work.wait(d.point)
+}
+
+// copiesAhead is how many copies of later parts are queued when one has arrived, so that the bus does not rest while the
+// caller queues kernels.
+const copiesAhead = 2
+
+// send queues the next copy, if there is a place for it and it is of at least so many bytes or as long as it can be.
+func (h *shipment) send(least int) (moved bool, err error) {
+	if h.now == len(h.parts) || h.parts[h.now].closed {
+		return false, nil
+	}
+	d, p := h.device, &h.parts[h.now]
+	from, end := p.src, 0
+	if p.end > 0 {
+		var bytes int
+		if end, bytes = h.ready(p, least); bytes == 0 {
+			return false, nil
+		}
+		from = d.staging.ring.at(h.first + int64(h.sent))[:bytes]
+	}
+	if p.gate != nil {
+		if err := d.in.wait(p.gate); err != nil {
+			return false, err
+		}
+		p.gate = nil
+	}
+	if len(from) > 0 {
+		if err := d.in.upload(p.dst, unsafe.Pointer(&from[0]), int64(len(from))); err != nil {
+			return false, err
+		}
+	}
+	if p.end > 0 {
+		if err := d.staging.ring.depart(d.in, h.first+int64(end)); err != nil {
+			return false, err
+		}
+		p.dst += address(len(from))
+		h.sent = end
+	}
+	if end == p.end {
+		h.now++
+	}
+	return true, nil
+}
+
+// ready returns the end of the pieces of p that one copy takes now, and their bytes: none if it could be of least bytes
+// later and is not now.
+func (h *shipment) ready(p *part, least int) (end, bytes int) {
+	ring := h.device.staging.ring
+	end = h.sent
+	for end < p.end && bytes < mostCopy && h.filled[end].Load() {
+		bytes += len(h.pieces[end])
+		end++
+		if ring.wraps(h.first + int64(end)) {
+			return end, bytes
+		}
+	}
+	if bytes < least && end < p.end {
+		return h.sent, 0
+	}
+	return end, bytes
+}
+
+// fillNext fills the next piece, if there is one and room for it. A piece is begun only then: the caller can send none
+// before it, however long the goroutine that has it may be kept from running.
+func (h *shipment) fillNext() bool {
+	ring, n := h.device.staging.ring, h.next.Load()
+	if n >= int64(len(h.pieces)) || !ring.vacant(h.first+n) || !h.next.CompareAndSwap(n, n+1) {
+		return false
+	}
+	ring.store(ring.at(h.first+n), h.pieces[n])
+	h.filled[n].Store(true)
+	return true
+}
+
+// work fills one piece after the other until there are none, or the shipment ends early.
+func (h *shipment) work() {
+	over := func() bool { return h.quit.Load() || h.next.Load() >= int64(len(h.pieces)) }
+	for !over() {
+		until(func() bool { return h.fillNext() || over() })
 	}
 }
 
-func (h *shipment) fail(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.failed == nil {
-		h.failed = err
-	}
-}
-
-// open lets a gated part go.
-func (h *shipment) open(k int) { close(h.parts[k].gate) }
-
-// arrived returns when part k has been queued, with all parts before it: what is queued afterwards, behind the in queue,
-// sees it on the device. Parts are asked for in order.
-func (h *shipment) arrived(k int) error {
-	p := h.parts[k]
-	if p.direct {
-		if len(p.src) == 0 {
-			return nil
-		}
-		return h.device.in.upload(p.dst, unsafe.Pointer(&p.src[0]), int64(len(p.src)))
-	}
-	<-p.queued
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.failed
-}
-
-// end stops the workers, early if not everything has been asked for, and waits for them.
+// end stops the reading of parts that have not been asked for. Nothing reads host memory by processor after it.
 func (h *shipment) end() {
-	close(h.quit)
-	h.next.Add(int64(len(h.pieces)))
+	h.quit.Store(true)
 	h.all.Wait()
 }

@@ -78,22 +78,17 @@ func (l *loader[T]) reservePacked(s *side) (err error) {
 	return err
 }
 
-// rowsOf returns where the user's rows [lo, hi) go, and their memory.
-func (l *loader[T]) rowsOf(s *side, user []T, lo, hi int) (address, []byte) {
-	return s.raw + address(int64(lo)*l.dim*sizeOf[T]()), bytesOf(user[lo*int(l.dim) : hi*int(l.dim)])
-}
-
 // rowRun is the compact rows [lo, hi) of a side.
 type rowRun struct {
 	side   *side
 	lo, hi int64
 }
 
-// pack queues the conversion of one run of rows or two, in one launch, into the form that the product reads, after all
-// uploads queued until now.
+// pack queues the conversion of one run of rows or two, which have arrived, in one launch, into the form that the product
+// reads.
 func (l *loader[T]) pack(runs ...rowRun) error {
-	if err := l.device.after(l.device.work, l.device.in); err != nil || l.storage.pack == "" {
-		return err
+	if l.storage.pack == "" {
+		return nil
 	}
 	var sides [2]packSide
 	for n, r := range runs {
@@ -117,11 +112,11 @@ func (l *loader[T]) place(s *side, user []T, packed bool) error {
 	}
 	h := newShipment(l.device)
 	defer h.end()
-	dst, src := l.rowsOf(s, user, 0, s.rows.matrix)
-	h.add(dst, src, false)
+	h.add(bytesOf(user))
 	if err := h.start(); err != nil {
 		return err
 	}
+	h.open(0, s.raw, nil)
 	if err := h.arrived(0); err != nil || !packed {
 		return err
 	}

@@ -34,12 +34,12 @@ func (f *pass[T]) queries(q []T, then func() error) []stretch[T] {
 	return list
 }
 
-// documents returns a stretch for every portion, which is computed when it has been packed.
+// documents returns a stretch for every portion, which is computed when it has been packed. Portions are located before.
 func (f *pass[T]) documents(d []T, portions []portion) []stretch[T] {
 	list := make([]stretch[T], len(portions))
 	for n, c := range portions {
 		list[n] = f.stretchOf(&f.t.d, d, f.b.D.Cu, c.j0, c.j1)
-		list[n].then = func() error { return f.product(c) }
+		list[n].then = func() error { return f.product(portions[n]) }
 	}
 	return list
 }
@@ -47,23 +47,21 @@ func (f *pass[T]) documents(d []T, portions []portion) []stretch[T] {
 // turns is how many stretches of the user's rows are on the device at a time where they take turns.
 const turns = 2
 
-// inOrder uploads, packs and computes one stretch after the other, each while later ones are on their way. Where the
-// packed rows are all that is needed afterwards, the user's rows take turns in the same memory; else a stretch after which
-// there is nothing to compute, the queries, is packed with the next, in one launch.
-func (f *pass[T]) inOrder(list []stretch[T]) error {
+// inOrder brings the stretches, whose rows h has, to the device, packs and computes one after the other, each while later
+// ones are on their way. Where the packed rows are all that is needed afterwards, the user's rows take turns in the same
+// memory; else a stretch after which there is nothing to compute, the queries, is packed with the next, in one launch.
+func (f *pass[T]) inOrder(h *shipment, list []stretch[T]) error {
 	inTurns := f.storage.ofPacked && len(list) > turns
 	if err := f.locateRows(list, inTurns); err != nil {
 		return err
 	}
-	h := newShipment(f.device)
-	defer h.end()
-	for n, c := range list {
-		c.side.raw = c.origin
-		dst, src := f.rowsOf(c.side, c.user, c.lo, c.hi)
-		h.add(dst, src, inTurns && n >= turns)
+	place := func(n int, free mark) {
+		h.open(n, list[n].origin+address(int64(list[n].lo)*f.dim*sizeOf[T]()), free)
 	}
-	if err := h.start(); err != nil {
-		return err
+	for n := range list {
+		if !inTurns || n < turns {
+			place(n, nil)
+		}
 	}
 	var runs []rowRun // arrived and not packed
 	for n, c := range list {
@@ -80,10 +78,11 @@ func (f *pass[T]) inOrder(list []stretch[T]) error {
 		}
 		runs = runs[:0]
 		if inTurns && n+turns < len(list) { // the stretch after next goes where this one is
-			if err := f.device.after(f.device.in, f.device.work); err != nil {
+			free := f.device.packed[n%turns]
+			if err := f.device.work.record(free); err != nil {
 				return err
 			}
-			h.open(n + turns)
+			place(n+turns, free)
 		}
 		if c.then == nil {
 			continue

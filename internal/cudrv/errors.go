@@ -20,6 +20,7 @@ type Error int
 const (
 	OutOfMemory        Error = C.CUDA_ERROR_OUT_OF_MEMORY
 	NoBinaryForGPU     Error = C.CUDA_ERROR_NO_BINARY_FOR_GPU
+	NotReady           Error = C.CUDA_ERROR_NOT_READY
 	UnsupportedVersion Error = C.CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 )
 

@@ -1,0 +1,100 @@
+package cuda
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// download copies from the device into dst after everything queued on q, and returns when dst is complete.
+func (s *stager) download(q queue, dst []byte, src address) error {
+	if len(dst) == 0 {
+		return nil
+	}
+	r := s.ring
+	n := (len(dst) + r.slot - 1) / r.slot
+	first, err := r.reserve(n)
+	for err == nil && len(r.flights) > 0 { // of an upload, in another queue
+		err = r.land(true)
+	}
+	if err != nil {
+		return err
+	}
+	t := &delivery{ring: r, dst: dst, first: first, emptied: make([]atomic.Bool, n)}
+	var others sync.WaitGroup
+	for range r.helpers(n) {
+		others.Go(t.work)
+	}
+	if err = t.fetch(q, src); err != nil {
+		t.quit.Store(true)
+	}
+	t.work()
+	others.Wait()
+	return err
+}
+
+// delivery is a download under way.
+type delivery struct {
+	ring    *ring
+	dst     []byte
+	first   int64         // its first place
+	emptied []atomic.Bool // pieces that are where they belong
+	next    atomic.Int64  // piece that nobody has begun to empty
+	quit    atomic.Bool
+}
+
+// fetch queues copies as the ring has room, and returns when all have arrived in it.
+func (t *delivery) fetch(q queue, src address) error {
+	r, n, sent, freed := t.ring, len(t.emptied), 0, 0
+	for {
+		for freed < sent && t.emptied[freed].Load() {
+			freed++
+		}
+		end := sent
+		for end < n && end-freed < int(r.slots) && (end-sent)*r.slot < mostCopy && (end == sent || !r.wraps(t.first+int64(end))) {
+			end++
+		}
+		switch {
+		case end > sent:
+			lo, hi := sent*r.slot, min(end*r.slot, len(t.dst))
+			if err := q.download(unsafe.Pointer(&r.at(t.first + int64(sent))[0]), src+address(lo), int64(hi-lo)); err != nil {
+				return errors.Join(err, q.sync())
+			}
+			if err := r.depart(q, t.first+int64(end)); err != nil {
+				return errors.Join(err, q.sync())
+			}
+			sent = end
+		case len(r.flights) > 0:
+			if err := r.land(true); err != nil {
+				return err
+			}
+		case sent == n:
+			return nil
+		default: // all that is in the ring has arrived
+			if !t.emptyNext() {
+				until(t.emptied[freed].Load)
+			}
+		}
+	}
+}
+
+// work empties one piece after the other until there are none, or the download fails.
+func (t *delivery) work() {
+	over := func() bool { return t.quit.Load() || t.next.Load() >= int64(len(t.emptied)) }
+	for !over() {
+		until(func() bool { return t.emptyNext() || over() })
+	}
+}
+
+// emptyNext brings the next piece to its place, if there is one that has arrived.
+func (t *delivery) emptyNext() bool {
+	r, k := t.ring, t.next.Load()
+	if k >= int64(len(t.emptied)) || t.first+k >= r.landed.Load() || !t.next.CompareAndSwap(k, k+1) {
+		return false
+	}
+	lo := int(k) * r.slot
+	copy(t.dst[lo:min(lo+r.slot, len(t.dst))], r.at(t.first+k))
+	t.emptied[k].Store(true)
+	return true
+}
