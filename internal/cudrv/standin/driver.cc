@@ -253,7 +253,7 @@ CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t n, CUstream s) {
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char v, size_t n, CUstream s) {
-	return guarded([&](Device &) { return put(s, {[=] { memset(device_memory(to, n, "fill"), v, n); }, nullptr, 0}); });
+	return guarded([&](Device &) { return put(s, {[=] { if (n) memset(device_memory(to, n, "fill"), v, n); }, nullptr, 0}); });
 }
 
 // Called through dlsym: it is not in every toolkit's header.
