@@ -11,6 +11,8 @@ namespace {
 void do_copy(const Copy& c) {
   uint8_t* to = shared_memory(c.to, 16, 16, "cp.async");
   if ((uint64_t)c.from % 16) fail("cp.async: source is not a multiple of 16");
+  writes(to, 16);
+  if (c.from) reads(c.from, 16);
   if (c.from) memcpy(to, c.from, 16);
   else memset(to, 0, 16);
 }
@@ -98,11 +100,13 @@ void mbarrier_arrive(const char* instruction, uint32_t bar, int bytes) {
   if (m.pending == 0) fail(std::string(instruction) + ": more arrivals than mbarrier.init allows, shared address " + std::to_string(bar));
   m.bytes += bytes;
   m.pending--;
+  happens_before(cta.shared + bar);
   settle(bar, m);
 }
 
 void mbarrier_wait(uint32_t bar, int parity) {
   while (load("mbarrier.try_wait", bar).phase == (unsigned)(parity & 1)) wait_for({TRY_WAIT, bar});
+  happens_after(cta.shared + bar);
 }
 
 void copy_box(const BoxCopy& c) {

@@ -74,8 +74,10 @@ void complete(unsigned id) {
 void body() {
   entered();
   for (;;) {
+    happens_after(&cta);
     cta.kernel->body(cta.params);
     finish_copies();
+    happens_before(&cta);
     Warp& w = *self->warp;
     w.exited |= 1u << self->lane;
     w.ready &= ~(1u << self->lane);
@@ -150,10 +152,12 @@ int sync(const char* instruction, unsigned id, unsigned count, int vote) {
   b.expected = count;
   b.votes |= vote;
   b.arrived++;
+  happens_before(&b);
   self->wait = {instruction, id};
   self->warp->ready &= ~(1u << self->lane);
   complete(id);
   go_on(self->fiber);
+  happens_after(&b);
   return b.result;
 }
 
@@ -189,7 +193,9 @@ void run_cta() {
     if (!t.fiber.stack) prepare(t.fiber, body);
   }
   self = nullptr;
+  happens_before(&cta);
   go_on(cta.caller);
+  happens_after(&cta);
   if (cta.error.empty() && !cta.boxes.empty()) cta.error = cta.kernel->name + ": a CTA ends with tensor map copies on their way";
   if (!cta.error.empty()) {
     for (Thread& t : cta.threads) prepare(t.fiber, body);  // they stopped anywhere

@@ -3,11 +3,11 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 #include "async.h"
 #include "fiber.h"
+#include "races.h"
 
 namespace emulate {
 
@@ -55,7 +55,7 @@ struct Kernel;
 
 struct Cta {
   const Kernel* kernel = nullptr;
-  Index block, blocks, threads_;       // blockIdx, gridDim, blockDim
+  Index block, blocks, width;          // blockIdx, gridDim, blockDim
   uint8_t* shared = nullptr;           // dynamic shared memory
   unsigned shared_bytes = 0;
   std::vector<Thread> threads;
@@ -77,7 +77,6 @@ extern Thread* self;  // the thread that runs
 
 // Ends the launch: kernel, CTA and thread are added.
 [[noreturn]] void fail(const std::string& what);
-inline void expect(bool ok, const std::function<std::string()>& what) { if (!ok) fail(what()); }
 
 // True with a chance of n in 2^16.
 bool chance(uint64_t n);

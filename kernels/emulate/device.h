@@ -9,6 +9,7 @@
 #include "cta.h"
 #include "launch.h"
 #include "number.h"
+#include "warp.h"
 
 #define __device__
 #define __forceinline__ inline
@@ -25,7 +26,7 @@ inline void await_earlier_launches() {}  // launches run one after the other
 
 #define threadIdx (emulate::self->index)
 #define blockIdx (emulate::cta.block)
-#define blockDim (emulate::cta.threads_)
+#define blockDim (emulate::cta.width)
 #define gridDim (emulate::cta.blocks)
 
 // ---------------------------------------------------------------- types
@@ -63,11 +64,7 @@ inline int __popc(unsigned v) { return __builtin_popcount(v); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
 template <class T> inline T __ldcs(const T* p) { return *p; }
 template <class T> inline T __ldg(const T* p) { return *p; }
-inline unsigned atomicAdd(unsigned* p, unsigned v) {
-  const unsigned old = *p;
-  *p += v;
-  return old;
-}
+inline unsigned atomicAdd(unsigned* p, unsigned v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
 inline uint32_t __cvta_generic_to_shared(const void* p) { return emulate::shared_address_of(p); }
 
 // ---------------------------------------------------------------- threads together
@@ -75,68 +72,28 @@ inline void __syncthreads() { emulate::sync("__syncthreads", 0, 0); }
 inline int __syncthreads_or(int vote) { return emulate::sync("__syncthreads_or", 0, 0, vote != 0); }
 template <int THREADS> inline void sync_threads() { emulate::sync("bar.sync", 1, THREADS); }
 
-inline void __syncwarp() {
-  int none = 0;
-  emulate::meet("__syncwarp", ~0u, none, [](int**) {});
-}
+inline void __syncwarp() { emulate::sync_warp(); }
 
 namespace emulate {
-template <class T> struct Shuffle { T value; int from; };
-// Every lane of mask gives a value and the lane that it reads; outside the warp, its own.
-template <class T> T shuffle(const char* instruction, unsigned mask, T v, int from) {
-  Shuffle<T> mine{v, from};
-  meet(instruction, mask, mine, [=](Shuffle<T>** all) {
-    T values[32];
-    for (int i = 0; i < 32; i++)
-      if (all[i]) values[i] = all[i]->value;
-    for (int i = 0; i < 32; i++) {
-      if (!all[i] || all[i]->from < 0 || all[i]->from > 31) continue;
-      if (!all[all[i]->from]) fail(std::string(instruction) + " reads a lane outside its mask");
-      all[i]->value = values[all[i]->from];
-    }
-  });
-  return mine.value;
-}
-// f turns the values of a mask's lanes into one result for all of them.
-template <class F> unsigned reduce(const char* instruction, unsigned mask, unsigned v, F f) {
-  meet(instruction, mask, v, [=](unsigned** all) {
-    unsigned result = 0;
-    for (int i = 0; i < 32; i++)
-      if (all[i]) result = f(result, *all[i], i);
-    for (int i = 0; i < 32; i++)
-      if (all[i]) *all[i] = result;
-  });
+template <class T> T shuffled(const char* instruction, unsigned mask, T v, int from) {
+  uint64_t bits = 0;
+  memcpy(&bits, &v, sizeof v);
+  bits = shuffle(instruction, mask, bits, from);
+  memcpy(&v, &bits, sizeof v);
   return v;
 }
 }  // namespace emulate
-
-template <class T> inline T __shfl_sync(unsigned mask, T v, int from) { return emulate::shuffle("__shfl_sync", mask, v, from & 31); }
+template <class T> inline T __shfl_sync(unsigned mask, T v, int from) { return emulate::shuffled("__shfl_sync", mask, v, from & 31); }
 template <class T> inline T __shfl_up_sync(unsigned mask, T v, unsigned by) {
-  return emulate::shuffle("__shfl_up_sync", mask, v, (int)(emulate::self->lane - by));
+  return emulate::shuffled("__shfl_up_sync", mask, v, (int)(emulate::self->lane - by));
 }
 template <class T> inline T __shfl_xor_sync(unsigned mask, T v, int with) {
-  return emulate::shuffle("__shfl_xor_sync", mask, v, (int)emulate::self->lane ^ with);
+  return emulate::shuffled("__shfl_xor_sync", mask, v, (int)emulate::self->lane ^ with);
 }
-inline unsigned __ballot_sync(unsigned mask, int vote) {
-  return emulate::reduce("__ballot_sync", mask, vote != 0, [](unsigned r, unsigned v, int lane) { return r | v << lane; });
-}
-inline int __any_sync(unsigned mask, int vote) {
-  return (int)emulate::reduce("__any_sync", mask, vote != 0, [](unsigned r, unsigned v, int) { return r | v; });
-}
-inline unsigned __reduce_max_sync(unsigned mask, unsigned v) {
-  return emulate::reduce("__reduce_max_sync", mask, v, [](unsigned r, unsigned x, int) { return x > r ? x : r; });
-}
-inline unsigned __match_any_sync(unsigned mask, unsigned v) {
-  emulate::meet("__match_any_sync", mask, v, [](unsigned** all) {
-    unsigned same[32] = {};
-    for (int i = 0; i < 32; i++)
-      for (int k = 0; k < 32; k++)
-        if (all[i] && all[k] && *all[i] == *all[k]) same[i] |= 1u << k;
-    for (int i = 0; i < 32; i++)
-      if (all[i]) *all[i] = same[i];
-  });
-  return v;
-}
+inline unsigned __ballot_sync(unsigned mask, int vote) { return emulate::ballot(mask, vote != 0); }
+inline int __any_sync(unsigned mask, int vote) { return emulate::any(mask, vote != 0); }
+inline unsigned __reduce_max_sync(unsigned mask, unsigned v) { return emulate::reduce_max(mask, v); }
+inline unsigned __match_any_sync(unsigned mask, unsigned v) { return emulate::match_any(mask, v); }
 
 // ---------------------------------------------------------------- ../device.cuh
 inline uint32_t dynamic_shared_bytes() { return emulate::cta.shared_bytes; }

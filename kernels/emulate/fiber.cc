@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include "races.h"
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
@@ -96,11 +97,11 @@ void prepare(Fiber& f, void (*body)()) {
 void change(Fiber& from, Fiber& to) {
   last = &from;
   leaving(to);
+  switch_races(from.races, to.races);
   jump(from, to);
   arrived(*last);
 }
 
 void entered() { arrived(*last); }
-
 
 }  // namespace emulate

@@ -8,6 +8,7 @@ struct Fiber {
   void* saved = nullptr;  // where it stopped
   char* stack = nullptr;  // lowest byte; null: the stack of whoever called run()
   size_t size = 0;
+  void* races = nullptr;  // see races.h
 };
 
 // Gives f a stack, with an unmapped page below it, on which it will begin with body(), which must not return.

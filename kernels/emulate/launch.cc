@@ -94,7 +94,7 @@ void launch(const Kernel& k, const unsigned (&grid)[3], const unsigned (&block)[
   cta.shared = shared.at;
   cta.shared_bytes = shared_bytes;
   cta.blocks = {grid[0], grid[1], grid[2]};
-  cta.threads_ = {block[0], 1, 1};
+  cta.width = {block[0], 1, 1};
   const int each = (int)(65536 / (k.residents * block[0]) / 8 * 8);
   uint64_t n = 0;
   for (unsigned z = 0; z < grid[2]; z++)

@@ -148,6 +148,7 @@ void ldmatrix4(uint32_t* r, uint32_t address) {
     for (int m = 0; m < 4; m++)
       for (int row = 0; row < 8; row++) {
         const uint8_t* from = shared_memory(all[8 * m + row]->address, 16, 16, "ldmatrix");
+        reads(from, 16);
         for (int q = 0; q < 4; q++) memcpy(&all[4 * row + q]->r[m], from + 4 * q, 4);
       }
   });

@@ -19,6 +19,8 @@ kernels/dev/build.sh "$tools/cuda12" "$out"
 STANDIN_MAJOR=9 LD_LIBRARY_PATH=$out/checked LD_PRELOAD=$(g++ -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
   "$out/check" tiny seed=1 >"$out/log" 2>&1 &
 STANDIN_MAJOR=9 LD_LIBRARY_PATH=$out/plain "$out/check" tiny seed=2
+# One multiprocessor: a CTA has many tiles, runs and turns of its ring.
+STANDIN_MAJOR=9 STANDIN_MULTIPROCESSORS=1 LD_LIBRARY_PATH=$out/plain "$out/check" quick seed=3
 engine() { # compute capability
   STANDIN_MAJOR=$1 LD_LIBRARY_PATH=$out/plain go test -count=1 -tags maxsim_cuda ./internal/cuda \
     -run 'TestConformance$/.*/(Cases|Exact|Special|Bound)' -skip "TestConformance/.*/.*/($large)"

@@ -65,7 +65,7 @@ int device_count() { return (int)setting("STANDIN_DEVICES", 2); }
 int major() { return (int)setting("STANDIN_MAJOR", 8); }
 size_t memory_size() { return (size_t)setting("STANDIN_MEMORY", 1L << 30); }
 int shared_limit() { return major() == 9 ? 232448 : 166912; }
-constexpr int multiprocessors = 4;
+int multiprocessors() { return (int)setting("STANDIN_MULTIPROCESSORS", 4); }
 
 bool inside(const std::map<uint64_t, size_t> &ranges, uint64_t at, size_t bytes) {
 	auto it = ranges.upper_bound(at);
@@ -138,7 +138,7 @@ CUresult cuDeviceGetAttribute(int *v, CUdevice_attribute a, CUdevice) {
 	switch (a) {
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *v = major(); break;
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *v = 0; break;
-	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *v = multiprocessors; break;
+	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *v = multiprocessors(); break;
 	case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *v = shared_limit(); break;
 	default: return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -254,7 +254,7 @@ CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t n, CUstream s) {
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char v, size_t n, CUstream s) {
-	return guarded([&](Device &) { return put(s, {[=] { memset(device_memory(to, n, "fill"), v, n); }, nullptr, 0}); });
+	return guarded([&](Device &) { return put(s, {[=] { if (n) memset(device_memory(to, n, "fill"), v, n); }, nullptr, 0}); });
 }
 
 // Called through dlsym: it is not in every toolkit's header.
@@ -372,7 +372,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, uns
 		if (!params || extra) return CUDA_ERROR_INVALID_VALUE;
 		if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz > 1024 || shared > fn->shared) return CUDA_ERROR_INVALID_VALUE;
 		Launch l{fn->name, {gx, gy, gz}, {bx, by, bz}, shared, std::string((char *)params[0], parameter_bytes(fn->name))};
-		return put(s, {[l] { run_kernel(l, multiprocessors); }, nullptr, 0});
+		return put(s, {[l] { run_kernel(l, multiprocessors()); }, nullptr, 0});
 	});
 }
 
