@@ -198,7 +198,7 @@ template <class T> void forward(const Launch &l, const ForwardParams &p, const s
 		for (auto s : {mem<float>(p.qscale, p.totq, "qscale"), mem<float>(p.dscale, p.totd, "dscale")}) expect(!s || *s == 1, "scale");
 	T *part = p.scores ? nullptr : mem<T>(p.part, winners(p) / MAXSIM_SLAB, "part");
 	T *scores = p.scores ? mem<T>(p.scores, p.group ? p.bq * p.group : p.bq * p.bd, "direct scores") : nullptr;
-	expect(!scores || (has(l, "_m64_") && (p.group || p.bq == 1)), "forward: direct scores");
+	expect(!scores || ((has(l, "_m64_") || has(l, "_k8_m128_")) && (p.group || p.bq == 1)), "forward: direct scores");
 	for (int64_t i = 0; scores && i < p.bq; i++) expect(cuq[i + 1] > cuq[i], "forward: direct scores with an empty query");
 	auto own = owners(cuq, p.bq);
 	Index argmax{};
