@@ -41,5 +41,7 @@ variant csr_serial csr csr.cuh '/sum_warps\(const/,/^\}/ { s/w \+= 4/w += 1/; s/
 # More rows of the split being packed at a time.
 variant pack_ctas6 pack_split maxsim.cu 's/(maxsim_pack_split, PackParams, 256,) 1/\1 6/'
 variant pack_rows2 pack_split maxsim.cu 's/(maxsim_pack_split, PackParams, 256,) 1/\1 8/' pack.cuh 's/(constexpr int ROWS =) 4/\1 2/'
+# Rows of float32 stay in the L2 after they have been packed.
+variant pack_cached pack pack.cuh 's/__ldcs/__ldg/'
 # The next launch may begin before this one has waited.
 variant early scores device.cuh 's/griddepcontrol.wait;\\ngriddepcontrol.launch_dependents;/griddepcontrol.launch_dependents;\\ngriddepcontrol.wait;/'
