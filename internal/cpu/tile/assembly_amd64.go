@@ -88,7 +88,11 @@ const gatherElements = 1 << 20
 func gatherOf[T layout.Float](kernel func(dst, base *T, dim int, rows *int32, w *T, n int, onto bool)) GatherFunc[T] {
 	return func(dst, base []T, rows []int32, w []T) {
 		w = w[:len(rows)]
-		for most, onto := max(gatherElements/max(len(dst), 1), 1), false; ; onto = true {
+		most := len(rows)
+		if most*len(dst) > gatherElements { // hardly ever, so that a division does not weigh on every short list
+			most = max(gatherElements/len(dst), 1)
+		}
+		for onto := false; ; onto = true {
 			n := min(len(rows), most)
 			kernel(unsafe.SliceData(dst), unsafe.SliceData(base), len(dst), unsafe.SliceData(rows), unsafe.SliceData(w), n, onto)
 			if rows, w = rows[n:], w[n:]; len(rows) == 0 {
