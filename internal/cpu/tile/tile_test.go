@@ -162,18 +162,24 @@ func testGather[T layout.Float](t *testing.T, k *Kernels[T]) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for dim := range 300 {
 		for _, n := range []int{0, 1, 2, 5, 9} {
-			base, w, rows := normal[T](r, 20*dim), normal[T](r, n), make([]int32, n)
-			for e := range rows {
-				rows[e] = int32(r.IntN(20))
-			}
-			got, want := normal[T](r, dim), make([]T, dim)
-			k.Gather(got, base, rows, w)
-			plainGather(muladdOf[T](k.Name), want, base, rows, w)
-			for x := range want {
-				if bits(got[x]) != bits(want[x]) {
-					t.Fatalf("dim %d, %d rows: element %d is %v, expected %v", dim, n, x, got[x], want[x])
-				}
-			}
+			checkGather(t, k, r, dim, n)
+		}
+	}
+}
+
+// checkGather compares one list of n random rows with the plain loop.
+func checkGather[T layout.Float](t *testing.T, k *Kernels[T], r *rand.Rand, dim, n int) {
+	t.Helper()
+	base, w, rows := normal[T](r, 20*dim), normal[T](r, n), make([]int32, n)
+	for e := range rows {
+		rows[e] = int32(r.IntN(20))
+	}
+	got, want := normal[T](r, dim), make([]T, dim)
+	k.Gather(got, base, rows, w)
+	plainGather(muladdOf[T](k.Name), want, base, rows, w)
+	for x := range want {
+		if bits(got[x]) != bits(want[x]) {
+			t.Fatalf("dim %d, %d rows: element %d is %v, expected %v", dim, n, x, got[x], want[x])
 		}
 	}
 }
@@ -187,18 +193,7 @@ func testGatherLongList[T layout.Float](t *testing.T, k *Kernels[T]) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for _, dim := range []int{1, 7, 128, 300, 4096} {
 		for _, n := range []int{1<<20/dim - 1, 1 << 20 / dim, 1<<20/dim + 1, 5 << 19 / dim} {
-			base, w, rows := normal[T](r, 20*dim), normal[T](r, n), make([]int32, n)
-			for e := range rows {
-				rows[e] = int32(r.IntN(20))
-			}
-			got, want := normal[T](r, dim), make([]T, dim)
-			k.Gather(got, base, rows, w)
-			plainGather(muladdOf[T](k.Name), want, base, rows, w)
-			for x := range want {
-				if bits(got[x]) != bits(want[x]) {
-					t.Fatalf("dim %d, %d rows: element %d is %v, expected %v", dim, n, x, got[x], want[x])
-				}
-			}
+			checkGather(t, k, r, dim, n)
 		}
 	}
 }
