@@ -35,8 +35,8 @@ func (p *problem) portions(rowBytes, portionBytes int64) []portion {
 	return list
 }
 
-// cut divides the sequences of cu into runs of about equal size of at least portionBytes, in multiples of step
-// sequences, and returns where each ends.
+// cut divides the sequences of cu into at most mostPortions runs of about equal size of at least portionBytes, in multiples
+// of step sequences, and returns where each ends.
 func cut(cu []int, step int, rowBytes, portionBytes int64) []int {
 	sequences := len(cu) - 1
 	rows := int64(cu[sequences])
@@ -45,6 +45,9 @@ func cut(cu []int, step int, rowBytes, portionBytes int64) []int {
 	for s := 0; s < sequences; {
 		until := rows * int64(len(ends)+1) / n
 		for s += step; s < sequences && int64(cu[s]) < until; s += step {
+		}
+		if int64(len(ends)+1) == n { // the last, with the sequences after the last row
+			s = sequences
 		}
 		ends = append(ends, s)
 	}
