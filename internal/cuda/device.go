@@ -52,6 +52,7 @@ type Device struct {
 	beside   queue  // kernels that run beside those of work
 	out      queue  // copies from the device
 	point    mark   // orders one queue after another
+	arrived  []mark // of the parts of a shipment
 	ready    []mark // of results, one for each part that is copied on its own
 	packed   []mark // of rows that take turns
 	staging  *stager
@@ -65,14 +66,15 @@ type Device struct {
 // newDevice takes over drv and closes it on an error.
 func newDevice(drv driver) (*Device, error) {
 	d := &Device{drv: drv, properties: drv.properties(), pool: newPool(drv), host: newHostPool(drv), staging: newStager(drv),
-		ready: make([]mark, 1+mostPortions), packed: make([]mark, turns), portionBytes: defaultPortionBytes}
+		arrived: make([]mark, mostParts), ready: make([]mark, 1+mostPortions), packed: make([]mark, turns),
+		portionBytes: defaultPortionBytes}
 	var err error
 	for _, q := range []*queue{&d.in, &d.work, &d.beside, &d.out} {
 		if *q, err = drv.newQueue(); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
-	for _, list := range [][]mark{d.ready, d.packed} {
+	for _, list := range [][]mark{d.arrived, d.ready, d.packed} {
 		for n := range list {
 			if list[n], err = drv.newMark(); err != nil {
 				return nil, errors.Join(err, d.Close())
@@ -95,7 +97,7 @@ func (d *Device) Close() error {
 	}
 	d.closed = true
 	failed := errors.Join(d.host.close(), d.staging.close(), d.pool.close(), d.trace.close())
-	for _, m := range slices.Concat(d.ready, d.packed, []mark{d.point}) {
+	for _, m := range slices.Concat(d.arrived, d.ready, d.packed, []mark{d.point}) {
 		if m != nil {
 			failed = errors.Join(failed, m.close())
 		}

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// fake is a driver that keeps books: memory is real, copies happen, launches are noted and do nothing. After countdown
-// calls that can fail one fails.
+// fake is a driver that keeps books: memory is real, copies happen, launches are noted and do nothing, and of everything
+// put into a queue it notes what the device would do it after. After countdown calls that can fail one fails.
 type fake struct {
 	mu         sync.Mutex
 	card       int64 // bytes of device memory
@@ -19,11 +19,29 @@ type fake struct {
 	pinned     map[unsafe.Pointer][]byte
 	open       int // queues and marks
 	launches   []call
-	countdown  int // -1: nothing fails
+	operations []operation
+	clocks     []clock // of the queues
+	countdown  int     // -1: nothing fails
 	failed     error
 	next       address
 	closed     bool
 }
+
+// operation is what was put into a queue.
+type operation struct {
+	what   string // upload, download, fill, or the kernel
+	at     address
+	bytes  int64
+	queue  int
+	number int // in the queue, from 1
+	before clock
+}
+
+// clock says how many operations of each queue are over.
+type clock [4]int
+
+// follows reports whether the device begins a only when b is over.
+func (a operation) follows(b operation) bool { return a.before[b.queue] >= b.number }
 
 var errFake = errors.New("the driver said no")
 
@@ -142,12 +160,18 @@ func (f *fake) tensorMap(a address, rowBytes, rows int64, _ int) (m tensorMap, e
 	return m, err
 }
 
-func (f *fake) newQueue() (queue, error) {
-	return fakeQueue{f}, f.do(func() error { f.open++; return nil })
+func (f *fake) newQueue() (q queue, err error) {
+	err = f.do(func() error {
+		q = fakeQueue{f, len(f.clocks)}
+		f.clocks = append(f.clocks, clock{})
+		f.open++
+		return nil
+	})
+	return q, err
 }
 
 func (f *fake) newMark() (mark, error) {
-	return fakeMark{f}, f.do(func() error { f.open++; return nil })
+	return &fakeMark{fake: f}, f.do(func() error { f.open++; return nil })
 }
 
 func (f *fake) close() error { f.closed = true; return nil }
@@ -162,12 +186,23 @@ func (f *fake) device(a address, bytes int64) ([]byte, error) {
 	return nil, fmt.Errorf("%d bytes at %#x are not in one allocation", bytes, a)
 }
 
-type fakeQueue struct{ *fake }
+type fakeQueue struct {
+	*fake
+	number int
+}
+
+// put notes an operation.
+func (q fakeQueue) put(what string, at address, bytes int64) {
+	now := &q.clocks[q.number]
+	q.operations = append(q.operations, operation{what, at, bytes, q.number, now[q.number] + 1, *now})
+	now[q.number]++
+}
 
 func (q fakeQueue) upload(dst address, src unsafe.Pointer, bytes int64) error {
 	return q.do(func() error {
 		m, err := q.device(dst, bytes)
 		copy(m, unsafe.Slice((*byte)(src), bytes))
+		q.put("upload", dst, bytes)
 		return err
 	})
 }
@@ -176,6 +211,7 @@ func (q fakeQueue) download(dst unsafe.Pointer, src address, bytes int64) error 
 	return q.do(func() error {
 		m, err := q.device(src, bytes)
 		copy(unsafe.Slice((*byte)(dst), bytes), m)
+		q.put("download", src, bytes)
 		return err
 	})
 }
@@ -186,31 +222,53 @@ func (q fakeQueue) fill(dst address, value byte, bytes int64) error {
 		for k := range m {
 			m[k] = value
 		}
+		q.put("fill", dst, bytes)
 		return err
 	})
 }
 
 func (q fakeQueue) launch(kernel string, grid, block dim3, shared uint32, _ unsafe.Pointer) error {
-	return q.do(func() error { q.launches = append(q.launches, call{kernel, grid, block, shared}); return nil })
+	return q.do(func() error {
+		q.launches = append(q.launches, call{kernel, grid, block, shared})
+		q.put(kernel, 0, 0)
+		return nil
+	})
 }
 
-func (q fakeQueue) record(mark) error { return q.do(func() error { return nil }) }
-func (q fakeQueue) wait(mark) error   { return q.do(func() error { return nil }) }
+func (q fakeQueue) record(m mark) error {
+	return q.do(func() error { m.(*fakeMark).at = q.clocks[q.number]; return nil })
+}
+
+func (q fakeQueue) wait(m mark) error {
+	return q.do(func() error {
+		for n, over := range m.(*fakeMark).at {
+			q.clocks[q.number][n] = max(q.clocks[q.number][n], over)
+		}
+		return nil
+	})
+}
 
 func (q fakeQueue) sync() error {
 	return q.do(func() error { return q.failed })
 }
 
-func (q fakeQueue) close() error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.open--
-	return nil
+func (q fakeQueue) close() error { return q.closeOne() }
+
+// fakeMark is what was over when it was recorded last.
+type fakeMark struct {
+	*fake
+	at clock
 }
 
-type fakeMark struct{ *fake }
+func (m *fakeMark) sync() error                 { return m.do(func() error { return nil }) }
+func (m *fakeMark) over() (bool, error)         { return true, m.sync() }
+func (m *fakeMark) since(mark) (float64, error) { return 1, nil }
+func (m *fakeMark) close() error                { return m.closeOne() }
 
-func (m fakeMark) sync() error                 { return m.do(func() error { return nil }) }
-func (m fakeMark) over() (bool, error)         { return true, m.sync() }
-func (m fakeMark) since(mark) (float64, error) { return 1, nil }
-func (m fakeMark) close() error                { return fakeQueue(m).close() }
+// closeOne counts a queue or mark less.
+func (f *fake) closeOne() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.open--
+	return nil
+}

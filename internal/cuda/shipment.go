@@ -6,9 +6,13 @@ import (
 	"unsafe"
 )
 
+// mostParts is the number of parts that a shipment may have: the queries' and the documents' of a pass.
+const mostParts = 2 * mostPortions
+
 // shipment is an upload of several parts of host memory, in order, that goes on while the caller works with those which
 // have arrived. Registered memory is copied directly, other memory through the ring: goroutines fill it as soon as the
-// shipment starts, and the caller queues the card's copies whenever it asks for a part.
+// shipment starts, and the caller queues the card's copies whenever it asks for a part. Behind the last copy of a part is
+// its mark, so that nobody waits for later parts, which may be queued by then.
 type shipment struct {
 	device *Device
 	parts  []part
@@ -71,7 +75,8 @@ func (h *shipment) open(k int, dst address, gate mark) {
 	p.dst, p.gate, p.closed = dst, gate, false
 }
 
-// arrived makes what is queued on the work queue from now on see part k, which is open, and all parts before it.
+// arrived makes what is queued on the work queue from now on see part k, which is open, and all parts before it, and wait
+// for no other.
 func (h *shipment) arrived(k int) error {
 	d, ring := h.device, h.device.staging.ring
 	for p := (patience{}); h.now <= k; {
@@ -96,9 +101,6 @@ func (h *shipment) arrived(k int) error {
 			p.wait()
 		}
 	}
-	if err := d.in.record(d.point); err != nil {
-		return err
-	}
 	for range copiesAhead {
 		if moved, err := h.send(leastCopy); err != nil {
 			return err
@@ -106,7 +108,7 @@ func (h *shipment) arrived(k int) error {
 			break
 		}
 	}
-	return d.work.wait(d.point)
+	return d.work.wait(d.arrived[k])
 }
 
 // copiesAhead is how many copies of later parts are queued when one has arrived, so that the bus does not rest while the
@@ -146,6 +148,9 @@ func (h *shipment) send(least int) (moved bool, err error) {
 		h.sent = end
 	}
 	if end == p.end {
+		if err := d.in.record(d.arrived[h.now]); err != nil {
+			return false, err
+		}
 		h.now++
 	}
 	return true, nil
