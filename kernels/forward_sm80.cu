@@ -1,9 +1,9 @@
 // Tensor core forward for every GPU from sm_80 on: mma.sync, ldmatrix, cp.async. Two shapes of one idea (flat stream of
 // document columns, query rows by tiles, running max in registers):
 //
-//   k4, k6, k8  rows of at most 128, 192, 256 bytes: 8 warps of 32 query rows keep their rows in registers, documents
-//               come through shared memory, 64 columns a tile; only they are read again and again. Each scheduler has
-//               two of the warps: one multiplies while the other looks for maxima.
+//   k4, k6, k8  rows of at most 128, 192, 256 bytes: 4 warps of 32 query rows keep their rows in registers, documents
+//               come through shared memory, 64 columns a tile; only they are read again and again. Two CTAs share a
+//               multiprocessor, so that one multiplies while the other, which no barrier ties to it, looks for maxima.
 //   stream      longer rows, and the split: 8 warps of 16 query rows; both sides come through shared memory 128 bytes
 //               of every row at a time.
 //
@@ -17,10 +17,10 @@
 constexpr int COLUMNS = 64;
 
 // ---------------------------------------------------------------- query rows in registers
-constexpr int RESIDENT_THREADS = 256, RESIDENT_STAGES = 4;
+constexpr int RESIDENT_THREADS = 128, RESIDENT_STAGES = 3;
 
 template <class Op, int KSTEPS, bool ARG> __device__ __forceinline__ void forward_resident(const ForwardParams& p) {
-  constexpr int TILE = 256, STAGES = RESIDENT_STAGES, THREADS = RESIDENT_THREADS, HALF = COLUMNS * 128, STAGE = HALF * (KSTEPS > 4 ? 2 : 1);
+  constexpr int TILE = 128, STAGES = RESIDENT_STAGES, THREADS = RESIDENT_THREADS, HALF = COLUMNS * 128, STAGE = HALF * (KSTEPS > 4 ? 2 : 1);
   constexpr int PIECES = KSTEPS > 4 ? 16 : 8, ROWS = THREADS / PIECES;  // of 16 bytes; rows that the CTA copies at once
   DYNAMIC_SHARED(128, raw);
   const uint32_t sm = shared_address(raw);
@@ -69,41 +69,26 @@ template <class Op, int KSTEPS, bool ARG> __device__ __forceinline__ void forwar
     __syncthreads();
     for (int t = 0; t < STAGES - 1; t++) load();
     uint32_t tile = sm;
-    float acc[2][32];
-    // Between two barriers the first four warps multiply, then look for maxima; the others look for those of the tile
-    // before, then multiply. All of them in one order would leave the tensor cores idle for half the time.
-    const bool late = __shfl_sync(~0u, warp, 0) >= 4;  // uniform, and the compiler knows it
-    for (int t = 0; t <= tiles; t++, tile = tile == sm + (STAGES - 1) * STAGE ? sm : tile + STAGE) {
-      if (t < tiles) {
-        copy_wait<STAGES - 2>();
-        __syncthreads();
-        load();
-      }
-#pragma unroll 1
-      for (int phase = 0; phase < 2; phase++) {
-        if ((phase == 1) == late) {
-          if (t == tiles) continue;
-          const uint32_t first = tile + swizzled(ln, lk);  // of columns 0 to 15, k-step 0; the others differ by constants
+    for (int t = 0; t < tiles; t++, tile = tile == sm + (STAGES - 1) * STAGE ? sm : tile + STAGE) {
+      copy_wait<STAGES - 2>();
+      __syncthreads();
+      load();
+      const uint32_t first = tile + swizzled(ln, lk);  // of columns 0 to 15, k-step 0; the others differ by constants
+      float acc[2][32] = {};
 #pragma unroll
-          for (int e = 0; e < 64; e++) acc[e / 32][e % 32] = 0;
+      for (int k = 0; k < KSTEPS; k++) {
 #pragma unroll
-          for (int k = 0; k < KSTEPS; k++) {
+        for (int n = 0; n < 4; n++) {
+          uint32_t b[4];
+          ldmatrix4(b, (first ^ (k % 4) * 32) + (k / 4) * HALF + n * 16 * 128);
 #pragma unroll
-            for (int n = 0; n < 4; n++) {
-              uint32_t b[4];
-              ldmatrix4(b, (first ^ (k % 4) * 32) + (k / 4) * HALF + n * 16 * 128);
-#pragma unroll
-              for (int i = 0; i < 2; i++) {
-                mma<Op>(&acc[i][n * 8], a[i][k], b[0], b[1]);
-                mma<Op>(&acc[i][n * 8 + 4], a[i][k], b[2], b[3]);
-              }
-            }
+          for (int i = 0; i < 2; i++) {
+            mma<Op>(&acc[i][n * 8], a[i][k], b[0], b[1]);
+            mma<Op>(&acc[i][n * 8 + 4], a[i][k], b[2], b[3]);
           }
-        } else {
-          const int done = t - late;  // the tile whose products this warp has
-          if (done >= 0 && done < tiles) epilogue<ARG>(acc, s, walk, p, run, rows, board, run.c0 + done * COLUMNS, lane, one);
         }
       }
+      epilogue<ARG>(acc, s, walk, p, run, rows, board, run.c0 + t * COLUMNS, lane, one);
     }
     copy_wait<0>();
   }
@@ -213,12 +198,12 @@ template <class Op, bool ARG> __device__ __forceinline__ void forward_stream(con
 }
 
 #define RESIDENT(type, Op)                                                                       \
-  KERNEL(maxsim_forward_##type##_k4_max_sm80, ForwardParams, RESIDENT_THREADS, 1, forward_resident<Op, 4, false>) \
-  KERNEL(maxsim_forward_##type##_k4_arg_sm80, ForwardParams, RESIDENT_THREADS, 1, forward_resident<Op, 4, true>)  \
-  KERNEL(maxsim_forward_##type##_k6_max_sm80, ForwardParams, RESIDENT_THREADS, 1, forward_resident<Op, 6, false>) \
-  KERNEL(maxsim_forward_##type##_k6_arg_sm80, ForwardParams, RESIDENT_THREADS, 1, forward_resident<Op, 6, true>)  \
-  KERNEL(maxsim_forward_##type##_k8_max_sm80, ForwardParams, RESIDENT_THREADS, 1, forward_resident<Op, 8, false>) \
-  KERNEL(maxsim_forward_##type##_k8_arg_sm80, ForwardParams, RESIDENT_THREADS, 1, forward_resident<Op, 8, true>)
+  KERNEL(maxsim_forward_##type##_k4_max_sm80, ForwardParams, RESIDENT_THREADS, 2, forward_resident<Op, 4, false>) \
+  KERNEL(maxsim_forward_##type##_k4_arg_sm80, ForwardParams, RESIDENT_THREADS, 2, forward_resident<Op, 4, true>)  \
+  KERNEL(maxsim_forward_##type##_k6_max_sm80, ForwardParams, RESIDENT_THREADS, 2, forward_resident<Op, 6, false>) \
+  KERNEL(maxsim_forward_##type##_k6_arg_sm80, ForwardParams, RESIDENT_THREADS, 2, forward_resident<Op, 6, true>)  \
+  KERNEL(maxsim_forward_##type##_k8_max_sm80, ForwardParams, RESIDENT_THREADS, 2, forward_resident<Op, 8, false>) \
+  KERNEL(maxsim_forward_##type##_k8_arg_sm80, ForwardParams, RESIDENT_THREADS, 2, forward_resident<Op, 8, true>)
 #define STREAM(type, Op)                                                                           \
   KERNEL(maxsim_forward_##type##_stream_max_sm80, ForwardParams, STREAM_THREADS, 1, forward_stream<Op, false>) \
   KERNEL(maxsim_forward_##type##_stream_arg_sm80, ForwardParams, STREAM_THREADS, 1, forward_stream<Op, true>)

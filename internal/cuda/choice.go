@@ -49,11 +49,11 @@ func shapeAmpere(product string, rowBytes int64) forwardShape {
 	half := product == "bf16" || product == "f16"
 	switch {
 	case half && rowBytes <= 128:
-		return forwardShape{"_k4", 1, 256, 32 << 10, 256, false}
+		return forwardShape{"_k4", 2, 128, 24 << 10, 128, false}
 	case half && rowBytes <= 192:
-		return forwardShape{"_k6", 1, 256, 64 << 10, 256, false}
+		return forwardShape{"_k6", 2, 128, 48 << 10, 128, false}
 	case half && rowBytes <= 256:
-		return forwardShape{"_k8", 1, 256, 64 << 10, 256, false}
+		return forwardShape{"_k8", 2, 128, 48 << 10, 128, false}
 	}
 	return forwardShape{"_stream", 1, 256, 96 << 10, 128, false}
 }

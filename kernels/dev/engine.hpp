@@ -17,7 +17,7 @@ inline Choice choose(Precision p, bool hopper, int rows, int row, bool arg) {
   if (p == F32 || p == F64) return {std::string("maxsim_forward_exact_") + name(p), 4, 256, 0, 64};
   if (!hopper) {
     if (p > F16 || row > 256) return {type + "stream" + tail + "_sm80", 1, 256, 98304, 128};
-    return {type + (row <= 128 ? "k4" : row <= 192 ? "k6" : "k8") + tail + "_sm80", 1, 256, row <= 128 ? 32768 : 65536, 256};
+    return {type + (row <= 128 ? "k4" : row <= 192 ? "k6" : "k8") + tail + "_sm80", 2, 128, row <= 128 ? 24576 : 49152, 128};
   }
   if (p == SPLIT) return {type + (row <= 512 ? "k16_m128" : row <= 1024 ? "long_m128" : "stream") + tail + "_sm90a", 1, 384, most, 128};
   if (p == TF32) return {type + "stream" + tail + "_sm90a", 1, 640, most, 256};
