@@ -30,6 +30,7 @@ func (s *stager) download(q queue, dst []byte, src address) error {
 		t.quit.Store(true)
 	}
 	t.work()
+	r.idle.wake() // all pieces are somebody's
 	others.Wait()
 	return err
 }
@@ -81,10 +82,7 @@ func (t *delivery) fetch(q queue, src address) error {
 
 // work empties one piece after the other until there are none, or the download fails.
 func (t *delivery) work() {
-	over := func() bool { return t.quit.Load() || t.next.Load() >= int64(len(t.emptied)) }
-	for !over() {
-		until(func() bool { return t.emptyNext() || over() })
-	}
+	t.ring.help(t.emptyNext, func() bool { return t.quit.Load() || t.next.Load() >= int64(len(t.emptied)) })
 }
 
 // emptyNext brings the next piece to its place, if there is one that has arrived.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -20,8 +21,9 @@ type fake struct {
 	open       int // queues and marks
 	launches   []call
 	operations []operation
-	clocks     []clock // of the queues
-	countdown  int     // -1: nothing fails
+	clocks     []clock       // of the queues
+	late       time.Duration // from a mark's recording until the device has passed it
+	countdown  int           // -1: nothing fails
 	failed     error
 	next       address
 	closed     bool
@@ -236,7 +238,11 @@ func (q fakeQueue) launch(kernel string, grid, block dim3, shared uint32, _ unsa
 }
 
 func (q fakeQueue) record(m mark) error {
-	return q.do(func() error { m.(*fakeMark).at = q.clocks[q.number]; return nil })
+	return q.do(func() error {
+		m := m.(*fakeMark)
+		m.at, m.passes = q.clocks[q.number], time.Now().Add(q.late)
+		return nil
+	})
 }
 
 func (q fakeQueue) wait(m mark) error {
@@ -257,11 +263,19 @@ func (q fakeQueue) close() error { return q.closeOne() }
 // fakeMark is what was over when it was recorded last.
 type fakeMark struct {
 	*fake
-	at clock
+	at     clock
+	passes time.Time
 }
 
-func (m *fakeMark) sync() error                 { return m.do(func() error { return nil }) }
-func (m *fakeMark) over() (bool, error)         { return true, m.sync() }
+func (m *fakeMark) sync() error {
+	time.Sleep(time.Until(m.passes))
+	return m.do(func() error { return nil })
+}
+
+func (m *fakeMark) over() (bool, error) {
+	return !time.Now().Before(m.passes), m.do(func() error { return nil })
+}
+
 func (m *fakeMark) since(mark) (float64, error) { return 1, nil }
 func (m *fakeMark) close() error                { return m.closeOne() }
 

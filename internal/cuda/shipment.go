@@ -81,24 +81,25 @@ func (h *shipment) arrived(k int) error {
 	d, ring := h.device, h.device.staging.ring
 	for p := (patience{}); h.now <= k; {
 		moved, err := h.send(leastCopy)
-		if err != nil {
-			return err
-		}
-		if !moved && h.fillNext() {
+		if err == nil && !moved && h.fillNext() {
+			p = patience{}
 			continue
 		}
-		if err := ring.land(false); err != nil {
-			return err
+		if err == nil {
+			err = ring.land(false)
 		}
-		if !moved && len(ring.flights) == 0 { // a small copy is better than none
-			if moved, err = h.send(1); err != nil {
+		if err == nil && !moved && len(ring.flights) == 0 { // a small copy is better than none
+			moved, err = h.send(1)
+		}
+		switch {
+		case err != nil:
+			return err
+		case moved:
+			p = patience{}
+		case p.out():
+			if err := ring.wait(&p); err != nil {
 				return err
 			}
-		}
-		if moved {
-			p = patience{}
-		} else {
-			p.wait()
 		}
 	}
 	for range copiesAhead {
@@ -188,14 +189,12 @@ func (h *shipment) fillNext() bool {
 
 // work fills one piece after the other until there are none, or the shipment ends early.
 func (h *shipment) work() {
-	over := func() bool { return h.quit.Load() || h.next.Load() >= int64(len(h.pieces)) }
-	for !over() {
-		until(func() bool { return h.fillNext() || over() })
-	}
+	h.device.staging.ring.help(h.fillNext, func() bool { return h.quit.Load() || h.next.Load() >= int64(len(h.pieces)) })
 }
 
 // end stops the reading of parts that have not been asked for. Nothing reads host memory by processor after it.
 func (h *shipment) end() {
 	h.quit.Store(true)
+	h.device.staging.ring.idle.wake()
 	h.all.Wait()
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+	"time"
 )
 
 func TestStagingRoundTrip(t *testing.T) {
@@ -119,6 +120,81 @@ func TestShipmentThatEndsEarly(t *testing.T) {
 		}
 		h.end()
 		roundTrip(t, d, f, 20_000+n)
+	}
+}
+
+// TestTransferThatWaits: goroutines whose patience is out rest until the ring has room, or the transfer is over. They used to
+// sleep for a millisecond, however soon there was room, and left all the copying to the caller.
+func TestTransferThatWaits(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	d, f := openFake(t, 1<<26)
+	r := d.staging.ring
+	r.slot, r.slots, r.workers = 1000, 4, 3
+	memory := &scope{pool: d.pool}
+	defer memory.close()
+	a, err := memory.alloc(50_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, early := range []bool{true, false} {
+		src := noise(50_000)
+		h := newShipment(d)
+		h.add(src)
+		if err := h.start(); err != nil {
+			t.Fatal(err)
+		}
+		for start := time.Now(); r.idle.count.Load() < 3; time.Sleep(time.Millisecond) { // the part is closed
+			if time.Since(start) > time.Minute {
+				t.Fatalf("%d of 3 goroutines rest", r.idle.count.Load())
+			}
+		}
+		if !early {
+			h.open(0, a, nil)
+			if err := h.arrived(0); err != nil {
+				t.Fatal(err)
+			}
+			if m, _ := f.device(a, 50_000); !bytes.Equal(m, src) {
+				t.Error("what is on the device differs from what was sent")
+			}
+		}
+		h.end()
+	}
+	f.late = 500 * time.Microsecond // every copy tries everybody's patience
+	roundTrip(t, d, f, 50_000)
+}
+
+// TestTransferWaitsForOneGoroutine that is kept from running while it has the oldest piece.
+func TestTransferWaitsForOneGoroutine(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	d, f := openFake(t, 1<<26)
+	memory := &scope{pool: d.pool}
+	defer memory.close()
+	a, err := memory.alloc(50_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := noise(50_000)
+	r := d.staging.ring
+	r.slot, r.workers = 1000, 1
+	r.store = func(dst, piece []byte) {
+		if &piece[0] == &src[0] {
+			time.Sleep(10 * time.Millisecond)
+		}
+		copy(dst, piece)
+	}
+	h := newShipment(d)
+	defer h.end()
+	h.add(src)
+	if err := h.start(); err != nil {
+		t.Fatal(err)
+	}
+	until(func() bool { return h.next.Load() > 0 })
+	h.open(0, a, nil)
+	if err := h.arrived(0); err != nil {
+		t.Fatal(err)
+	}
+	if m, _ := f.device(a, 50_000); !bytes.Equal(m, src) {
+		t.Error("what is on the device differs from what was sent")
 	}
 }
 
