@@ -89,6 +89,11 @@ __device__ __forceinline__ void store_shared(uint32_t address, float v) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(v) : "memory");
 }
 
-// Barrier 1, for the THREADS threads that call it.
-template <int THREADS> __device__ __forceinline__ void sync_threads() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory"); }
+// A barrier of THREADS threads, from 1 to 15: those that wait at it, and those that only announce that they came by.
+template <int THREADS> __device__ __forceinline__ void sync_threads(int barrier) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(THREADS) : "memory");
+}
+template <int THREADS> __device__ __forceinline__ void announce_threads(int barrier) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(THREADS) : "memory");
+}
 #endif

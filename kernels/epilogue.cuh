@@ -35,34 +35,20 @@ template <bool ARG> __device__ __forceinline__ void settle(Winner& w, float m, f
   }
 }
 
-// Columns 8i to 8i+7 of F fragments of a tile; MASK: only where (column + off) < width. w: of rows g, g+8 of each.
+// Columns 32c to 32c+31 of F fragments of a tile; MASK: only where (column + off) < width. w: of rows g, g+8 of each.
 template <bool ARG, bool MASK, int F, int N>
-__device__ __forceinline__ void see8(const float (&acc)[F][N], int i, Running (&s)[F], Winner (&w)[2 * F], unsigned width, int off, float one) {
+__device__ __forceinline__ void see32(const float (&acc)[F][N], int c, Running (&s)[F], Winner (&w)[2 * F], unsigned width, int off, float one) {
 #pragma unroll
-  for (int f = 0; f < F; f++) {
-    float v[4] = {acc[f][4 * i], acc[f][4 * i + 1], acc[f][4 * i + 2], acc[f][4 * i + 3]};
-    if (MASK)
+  for (int i = 4 * c; i < 4 * c + 4; i++)
 #pragma unroll
-      for (int k = 0; k < 4; k++) v[k] = (unsigned)(8 * i + k % 2 + off) < width ? v[k] : -INFINITY;
-    see<ARG>(v[0], v[1], s[f].m0, w[2 * f], 8 * i, one);
-    see<ARG>(v[2], v[3], s[f].m1, w[2 * f + 1], 8 * i, one);
-  }
-}
-// 32 columns from tile column 32*c, all of them or those in [lo,hi): the masks cost as much as the search, so only a
-// group of eight with lo or hi in it has them.
-template <bool ARG, int F, int N>
-__device__ __forceinline__ void see32(const float (&acc)[F][N], int c, Running (&s)[F], Winner (&w)[2 * F], float one) {
+    for (int f = 0; f < F; f++) {
+      float v[4] = {acc[f][4 * i], acc[f][4 * i + 1], acc[f][4 * i + 2], acc[f][4 * i + 3]};
+      if (MASK)
 #pragma unroll
-  for (int i = 4 * c; i < 4 * c + 4; i++) see8<ARG, false>(acc, i, s, w, 0, 0, one);
-}
-template <bool ARG, int F, int N>
-__device__ __forceinline__ void see32(const float (&acc)[F][N], int c, Running (&s)[F], Winner (&w)[2 * F], int lo, int hi, int lane, float one) {
-#pragma unroll
-  for (int i = 4 * c; i < 4 * c + 4; i++) {
-    if (hi <= 8 * i || lo >= 8 * i + 8) continue;
-    if (lo <= 8 * i && hi >= 8 * i + 8) see8<ARG, false>(acc, i, s, w, 0, 0, one);
-    else see8<ARG, true>(acc, i, s, w, hi - lo, 2 * (lane & 3) - lo, one);
-  }
+        for (int k = 0; k < 4; k++) v[k] = (unsigned)(8 * i + k % 2 + off) < width ? v[k] : -INFINITY;
+      see<ARG>(v[0], v[1], s[f].m0, w[2 * f], 8 * i, one);
+      see<ARG>(v[2], v[3], s[f].m1, w[2 * f + 1], 8 * i, one);
+    }
 }
 
 // The run of documents [ja,jb) that a CTA walks through with one tile of query rows, and where its results go.
@@ -85,7 +71,7 @@ template <int WARPGROUPS> struct SlabBoard {
   __device__ __forceinline__ void post(float sum, bool writer, int mine, float* score) {
     const int tid = threadIdx.x - 128;
     if (writer) store_shared(board + 4 * (tid / 32 * 4 + mine), sum);
-    sync_threads<128 * WARPGROUPS>();
+    sync_threads<128 * WARPGROUPS>(1);
     if (tid < 32) {
       float s = 0;
 #pragma unroll
@@ -201,15 +187,15 @@ __device__ __forceinline__ void epilogue(const float (&acc)[F][N], Running (&s)[
   constexpr int CHUNKS = N / 16;
   if (w.end > tb + 2 * N) {
 #pragma unroll
-    for (int c = 0; c < CHUNKS; c++) see32<ARG>(acc, c, s, wins, one);
+    for (int c = 0; c < CHUNKS; c++) see32<ARG, false>(acc, c, s, wins, 0, 0, one);
   } else {
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
       const int c1 = tb + 32 * c + 32;
       int lo = c1 - 32;
-      if (w.end > c1) { see32<ARG>(acc, c, s, wins, one); continue; }
+      if (w.end > c1) { see32<ARG, false>(acc, c, s, wins, 0, 0, one); continue; }
       for (;;) {
-        see32<ARG>(acc, c, s, wins, lo - tb, min(w.end, c1) - tb, lane, one);
+        see32<ARG, true>(acc, c, s, wins, min(w.end, c1) - lo, 2 * (lane & 3) + tb - lo, one);
         if (w.end > c1) break;
         settle_all();
         finish<ARG>(s, p, run, rows, board, w.j, lane);

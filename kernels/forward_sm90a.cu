@@ -3,7 +3,8 @@
 //   warpgroup 0   one thread fetches: tensor map copies of document columns (128 a tile, CHUNKS x 128 bytes of each a
 //                 stage) into a ring of stages; the rest of the warpgroup only gives its registers away.
 //   the others    each owns 64 query rows: waits for a stage, multiplies (wgmma m64n128), gives the stage back and folds
-//                 the 64x128 products into running maxima while the other warpgroups multiply.
+//                 the 64x128 products into running maxima while the other warpgroups multiply. Where a tile is one stage
+//                 they do it in turn.
 //
 // Shapes (one row of the choice table each): m64, m128, m256 keep the tile's query rows in shared memory for the whole
 // run; stream fetches them again with every tile, for rows too long to keep. k4, k6, k8: a tile is one stage of that many
@@ -33,6 +34,7 @@ template <class Op_, int KSTEPS_, int GROUPS_, bool DEEP_, Query QUERY_> struct 
   static constexpr int CHUNKS = (KSTEPS + 3) / 4, DBYTES = CHUNKS * COLUMNS * 128, QBYTES = QUERY == REGISTERS ? 0 : CHUNKS * TILE * 128;
   static constexpr int STAGE = DBYTES + (QUERY == STREAM ? QBYTES : 0);
   static constexpr int THREADS = 128 * (GROUPS + 1), CTAS = GROUPS == 1 ? 2 : 1, MAX_STAGES = 12;
+  static constexpr bool TURNS = GROUPS > 1 && !DEEP;  // warpgroups multiply in turn
   static constexpr int FEW = 24, MANY = GROUPS == 4 ? 112 : GROUPS == 1 ? 216 : 240;  // registers of a thread
   // One query in one or two warpgroups: they can write its scores.
   using Board = typename std::conditional<GROUPS <= 2 && !Op::SPLIT, SlabBoard<GROUPS>, NoBoard>::type;
@@ -66,7 +68,7 @@ template <class S> struct Ring {
 
 // The fetching thread.
 template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params& P, const Ring<S>& ring, Shares<S::TILE>& shares) {
-  const uint64_t again = read_policy(false), documents = read_policy(P.f.maxq <= S::TILE);  // one tile: documents are read once
+  const uint64_t documents = read_policy(P.f.maxq <= S::TILE);  // one tile: documents are read once
   int st = 0, ph = 0, qph = 0;
   Run run;
   while (shares.next(P.f, run)) {
@@ -75,7 +77,7 @@ template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params
       qph ^= 1;
       barrier_expect(ring.qfull, ring.depth * S::QBYTES);
       for (int c = 0; c < ring.depth * S::CHUNKS; c++)
-        for (int g = 0; g < S::GROUPS; g++) copy_box(ring.q + (c * S::GROUPS + g) * 8192, P.qtile, ring.qfull, 64 * c, run.x0 + 64 * g, again);
+        for (int g = 0; g < S::GROUPS; g++) copy_box(ring.q + (c * S::GROUPS + g) * 8192, P.qtile, ring.qfull, 64 * c, run.x0 + 64 * g);
     }
     for (int c = run.c0; c < run.c1; c += S::COLUMNS)
       for (int k = 0; k < ring.depth; k++) {
@@ -87,7 +89,7 @@ template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params
           const int x = 64 * (k * S::CHUNKS + b);
           copy_box(to + b * S::COLUMNS * 128, P.dtile, bar, x, c, documents);
           if constexpr (S::QUERY == STREAM)
-            for (int g = 0; g < S::GROUPS; g++) copy_box(to + S::DBYTES + (b * S::GROUPS + g) * 8192, P.qtile, bar, x, run.x0 + 64 * g, again);
+            for (int g = 0; g < S::GROUPS; g++) copy_box(to + S::DBYTES + (b * S::GROUPS + g) * 8192, P.qtile, bar, x, run.x0 + 64 * g);
         }
         if (++st == ring.stages) { st = 0; ph ^= 1; }
       }
@@ -169,6 +171,14 @@ __device__ __forceinline__ void combine(float (&acc)[64], const float (&low)[64]
   }
 }
 
+// Whose products the tensor cores take next: left to themselves, warpgroups that multiply at the same time all end at the
+// same time, and look for maxima together while the tensor cores rest.
+struct Turn {
+  int mine, next;  // hardware barriers, each of two warpgroups
+  __device__ __forceinline__ void await() const { sync_threads<256>(mine); }
+  __device__ __forceinline__ void pass() const { announce_threads<256>(next); }
+};
+
 // One warpgroup of 64 query rows.
 template <class S, bool ARG>
 __device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S>& ring, Shares<S::TILE>& shares, int group) {
@@ -181,6 +191,8 @@ __device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S
   float acc[1][64], low[S::LOW] = {}, sum[S::SUM] = {};
   uint32_t rowsq[S::QUERY == REGISTERS ? 16 : 1][4];
   Run run;
+  const Turn turn{2 + group, 2 + (group + 1) % S::GROUPS};
+  if (S::TURNS && group == S::GROUPS - 1) turn.pass();
   while (shares.next(p, run)) {
     const WarpRows<1> rows(p, run, run.x0 + group * 64 + (tid >> 5) * 16, lane);
     Walk walk(p, run);
@@ -193,8 +205,10 @@ __device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S
       if (++st == ring.stages) { st = 0; ph ^= 1; }
       pin(acc[0]);
       pin(low);
+      if (S::TURNS) turn.await();
       if constexpr (S::QUERY == REGISTERS) multiply(acc[0], low, rowsq, stage);
       else multiply<S, false>(acc[0], low, (S::QUERY == STREAM ? stage + S::DBYTES : ring.q) + group * 8192, stage);
+      if (S::TURNS) turn.pass();
       if constexpr (S::Op::SPLIT) touch_scales(p, c, run.c1 - 1, tid);
       if constexpr (S::DEEP)
         for (int k = 1; k < ring.depth; k++) {
@@ -223,6 +237,7 @@ __device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S
     }
     if constexpr (S::QUERY == SHARED) if (tid == 0) barrier_arrive(ring.qempty);
   }
+  if (S::TURNS && group == 0) turn.await();  // what the last one passed
 }
 
 template <class S, bool ARG> __device__ __forceinline__ void forward(const ForwardSm90Params& P) {
@@ -264,6 +279,7 @@ template <class S, bool ARG> __device__ __forceinline__ void forward(const Forwa
 
 SIXTEEN_BIT(bf16, Bf16)
 SIXTEEN_BIT(f16, F16)
+SHAPE(tf32_long_m256, Tf32, 4, 4, true, SHARED)
 SHAPE(tf32_stream, Tf32, 4, 4, true, STREAM)
 SHAPE(split_k16_m128, Split, 16, 2, false, REGISTERS)
 SHAPE(split_long_m128, Split, 4, 2, true, SHARED)

@@ -38,6 +38,10 @@ __device__ __forceinline__ uint64_t read_policy(bool once) {
 // Brings a tensor map near, so that the first box does not wait for it.
 __device__ __forceinline__ void touch_map(const void* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 // One box of a tensor map into shared memory; x: first half-word of the row, y: first row. Outside is zero.
+__device__ __forceinline__ void copy_box(uint32_t to, const void* map, uint32_t bar, int x, int y) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(to),
+               "l"(map), "r"(bar), "r"(x), "r"(y) : "memory");
+}
 __device__ __forceinline__ void copy_box(uint32_t to, const void* map, uint32_t bar, int x, int y, uint64_t policy) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
                "l"(map), "r"(bar), "r"(x), "r"(y), "l"(policy) : "memory");

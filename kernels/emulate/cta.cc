@@ -144,7 +144,7 @@ void dismiss() {
   w.hop = chance(cta.hop);
 }
 
-int sync(const char* instruction, unsigned id, unsigned count, int vote) {
+static Barrier& come_to(const char* instruction, unsigned id, unsigned count, int vote) {
   Barrier& b = cta.barriers[id];
   if (b.arrived && (b.what != instruction || b.expected != count))
     fail(std::string(instruction) + " at a barrier where others wait at " + b.what);
@@ -153,6 +153,16 @@ int sync(const char* instruction, unsigned id, unsigned count, int vote) {
   b.votes |= vote;
   b.arrived++;
   happens_before(&b);
+  return b;
+}
+
+void announce(const char* instruction, unsigned id, unsigned count) {
+  come_to(instruction, id, count, 0);
+  complete(id);
+}
+
+int sync(const char* instruction, unsigned id, unsigned count, int vote) {
+  Barrier& b = come_to(instruction, id, count, vote);
   self->wait = {instruction, id};
   self->warp->ready &= ~(1u << self->lane);
   complete(id);
@@ -197,6 +207,8 @@ void run_cta() {
   go_on(cta.caller);
   happens_after(&cta);
   if (cta.error.empty() && !cta.boxes.empty()) cta.error = cta.kernel->name + ": a CTA ends with tensor map copies on their way";
+  for (const Barrier& b : cta.barriers)
+    if (cta.error.empty() && b.arrived) cta.error = cta.kernel->name + ": a CTA ends with threads announced at a barrier where nobody waits";
   if (!cta.error.empty()) {
     for (Thread& t : cta.threads) prepare(t.fiber, body);  // they stopped anywhere
     throw std::runtime_error(cta.error);

@@ -102,6 +102,9 @@ template <class T, class F> void meet(const char* instruction, uint32_t mask, T&
 
 // bar.sync: barrier id, for count threads (0: all that have not exited). Returns the or of the votes.
 int sync(const char* instruction, unsigned id, unsigned count, int vote = 0);
+// bar.arrive: counts like sync and does not wait.
+void announce(const char* instruction, unsigned id, unsigned count);
+inline const char* const BARRIER = "bar";  // either of the two
 
 // bytes of dynamic shared memory at a shared address, aligned to align.
 uint8_t* shared_memory(uint32_t address, unsigned bytes, unsigned align, const char* instruction);

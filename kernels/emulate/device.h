@@ -60,9 +60,11 @@ template <class A, class B> inline typename std::common_type<A, B>::type max(A a
   typename std::common_type<A, B>::type x = a, y = b;
   return x < y ? y : x;
 }
+inline int __ffs(unsigned v) { return __builtin_ffs((int)v); }
 inline int __popc(unsigned v) { return __builtin_popcount(v); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
 template <class T> inline T __ldcs(const T* p) { return *p; }
+template <class T> inline void __stcs(T* p, T v) { *p = v; }
 template <class T> inline T __ldg(const T* p) { return *p; }
 inline unsigned atomicAdd(unsigned* p, unsigned v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
 inline uint32_t __cvta_generic_to_shared(const void* p) { return emulate::shared_address_of(p); }
@@ -70,7 +72,8 @@ inline uint32_t __cvta_generic_to_shared(const void* p) { return emulate::shared
 // ---------------------------------------------------------------- threads together
 inline void __syncthreads() { emulate::sync("__syncthreads", 0, 0); }
 inline int __syncthreads_or(int vote) { return emulate::sync("__syncthreads_or", 0, 0, vote != 0); }
-template <int THREADS> inline void sync_threads() { emulate::sync("bar.sync", 1, THREADS); }
+template <int THREADS> inline void sync_threads(int barrier) { emulate::sync(emulate::BARRIER, (unsigned)barrier, THREADS); }
+template <int THREADS> inline void announce_threads(int barrier) { emulate::announce(emulate::BARRIER, (unsigned)barrier, THREADS); }
 
 inline void __syncwarp() { emulate::sync_warp(); }
 

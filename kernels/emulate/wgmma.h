@@ -9,6 +9,7 @@ inline void barrier_arrive(uint32_t bar) { emulate::mbarrier_arrive("mbarrier.ar
 inline void barrier_wait(uint32_t bar, int parity) { emulate::mbarrier_wait(bar, parity); }
 inline uint64_t read_policy(bool) { return 0; }
 inline void touch_map(const void*) {}
+inline void copy_box(uint32_t to, const void* map, uint32_t bar, int x, int y) { emulate::copy_box({to, bar, map, x, y}); }
 inline void copy_box(uint32_t to, const void* map, uint32_t bar, int x, int y, uint64_t) { emulate::copy_box({to, bar, map, x, y}); }
 
 inline void warpgroup_fence() { emulate::product_fence(); }
