@@ -74,7 +74,7 @@ template <class T> __device__ __forceinline__ void add(typename Acc<T>::type (&a
 template <class A, int E> __device__ __forceinline__ void store_row(A* row, int k, int dim, const A (&acc)[E]) {
   if (dim % (16 / (int)sizeof(A)) == 0 && k + E <= dim) {
 #pragma unroll
-    for (int e = 0; e < E; e += 16 / sizeof(A)) *(uint4*)(row + k + e) = *(const uint4*)(acc + e);
+    for (int e = 0; e < E; e += 16 / sizeof(A)) __stcs((uint4*)(row + k + e), *(const uint4*)(acc + e));
   } else {
 #pragma unroll
     for (int e = 0; e < E; e++)
@@ -130,8 +130,17 @@ template <class T, bool ALIGNED, int LANES> struct Gather {
 #pragma unroll
       for (int e = 0; e < E; e++) acc[e] += __shfl_xor_sync(~0u, acc[e], o);
   }
+  // All lanes have the sums of their columns (add_sides), so two pieces of 16 bytes are written by two sides at once: whole
+  // sectors in one store, where one side alone would write halves of them twice.
   __device__ __forceinline__ void store(maxsim_ptr out, int row, int64_t dim, const A (&acc)[E]) const {
-    if (lane < LANES && k < dim) store_row(at<A>(out) + (size_t)row * dim, k, (int)dim, acc);
+    constexpr int PIECES = SIDE > 1 ? E * (int)sizeof(A) / 16 : 1, EACH = E / PIECES;
+    static_assert(PIECES <= 2, "16 bytes of T are at most 32 bytes of A");
+    const int piece = lane / LANES;
+    if (piece >= PIECES || k >= dim) return;
+    A part[EACH];
+#pragma unroll
+    for (int e = 0; e < EACH; e++) part[e] = piece == 0 ? acc[e] : acc[E - EACH + e];
+    store_row(at<A>(out) + (size_t)row * dim, k + piece * EACH, (int)dim, part);
   }
 };
 
@@ -184,13 +193,27 @@ template <class T, bool ALIGNED, int LANES> struct GradD {
         b = __ldg(at<const int>(p.rowptr) + mine + j);
         e = __ldg(at<const int>(p.rowptr) + mine + j + 1);
       }
-      const int rows = __popc(__ballot_sync(~0u, in));
+      int rows = __popc(__ballot_sync(~0u, in)), r = (int)mine;
+      A acc[G::E] = {};
+      if (const unsigned none = __ballot_sync(~0u, in && e == b)) {  // nobody chose them: zeros; the others close ranks
+        const unsigned some = ((2u << (rows - 1)) - 1) & ~none;
+        for (unsigned left = none; left; left &= left - 1) g.store(p.dd, row_of(p.dmap, r0 + (__ffs(left) - 1) * warps), p.dim, acc);
+        rows = __popc(some);
+        if (rows == 0) continue;
+        int from = 0;  // where the lane-th bit of some is
+#pragma unroll
+        for (int w = 16; w > 0; w >>= 1)
+          if (__popc(some & ((1u << (from + w)) - 1)) <= g.lane) from += w;
+        j = __shfl_sync(~0u, j, from);
+        b = __shfl_sync(~0u, b, from);
+        e = __shfl_sync(~0u, e, from);
+        r = __shfl_sync(~0u, r, from);
+      }
       int s = 0, n = __shfl_sync(~0u, b, 0), stop = __shfl_sync(~0u, e, 0);  // the row whose terms are read next, and which
       Doc d(p, __shfl_sync(~0u, j, 0));
       Term<A> next;
       if (n + g.lane < stop) next = d.term(p, n + g.lane);
       bool big = stop - n > GRAD_HUB;
-      A acc[G::E] = {};
 #pragma unroll 1
       while (s < rows) {  // 32 terms of one row at a time; the 32 after them are on their way
         const Term<A> now = next;
@@ -210,7 +233,7 @@ template <class T, bool ALIGNED, int LANES> struct GradD {
         g.add_terms(now, count, acc);
         if (!last) continue;
         g.add_sides(acc);
-        g.store(p.dd, row_of(p.dmap, r0 + row * warps), p.dim, acc);
+        g.store(p.dd, row_of(p.dmap, __shfl_sync(~0u, r, row)), p.dim, acc);
 #pragma unroll
         for (int i = 0; i < G::E; i++) acc[i] = 0;
       }
