@@ -12,8 +12,8 @@ import (
 //	dq[i,t,:] = Σ_k ds[i,k] · d[j, argmax[i,k,t], :]
 //	dd[j,u,:] = Σ_{(i,t) : argmax[i,k,t] = u} ds[i,k] · q[i,t,:]
 //
-// dq is on its way to the host while dd is computed, and parts of dd while later parts are. The inverse of the argmax, which
-// occupies little of the GPU, is sorted while dq is computed.
+// The inverse of the argmax, which occupies little of the GPU, is sorted while dq is computed, dq is on its way to the host
+// while dd is computed, and parts of dd while later parts are.
 func backward[T layout.Float](t *Tape, ds, dq, dd []T) (err error) {
 	dev, p := t.device, t.problem
 	if p.empty() {
@@ -35,13 +35,30 @@ func backward[T layout.Float](t *Tape, ds, dq, dd []T) (err error) {
 		return err
 	}
 	g := gradients[T]{Tape: t, call: call}
+	if err := g.q.owners(dev, t.held.memory); err != nil {
+		return err
+	}
 	if dd != nil {
-		if err := g.invert(call); err != nil {
+		if err := g.d.owners(dev, t.held.memory); err != nil {
+			return err
+		}
+	}
+	var queries func() error
+	if dq != nil {
+		if queries, err = g.queries(dq); err != nil {
+			return err
+		}
+		if err := dev.after(dev.beside, dev.work); err != nil {
+			return err
+		}
+	}
+	if dd != nil {
+		if err := g.invert(call); err != nil { // before dq, whose blocks would leave it no places
 			return err
 		}
 	}
 	if dq != nil {
-		if err := g.queries(dq); err != nil {
+		if err := queries(); err != nil {
 			return err
 		}
 	}
@@ -86,10 +103,10 @@ type result[T layout.Float] struct {
 	to   []T
 }
 
-// due notes that what was queued until now makes a result.
-func (g *gradients[T]) due(from address, to []T) error {
+// due notes that what was queued on q until now makes a result.
+func (g *gradients[T]) due(q queue, from address, to []T) error {
 	g.results = append(g.results, result[T]{from, to})
-	return g.device.work.record(g.device.ready[len(g.results)-1])
+	return q.record(g.device.ready[len(g.results)-1])
 }
 
 // deliver copies the results in the order in which they are made, and waits until all are there.
@@ -124,25 +141,24 @@ func (t *Tape) operand(s side) (at, through address, ld int64) {
 	return s.raw, s.from, int64(t.problem.b.Dim)
 }
 
-// queries queues dq: documents ascending for every query row.
-func (g *gradients[T]) queries(dq []T) error {
-	p := g.problem
+// queries prepares dq and returns what queues it, beside the work queue: documents ascending for every query row.
+func (g *gradients[T]) queries(dq []T) (queue func() error, err error) {
+	p, dev := g.problem, g.device
 	out, err := g.output(p.q, dq)
 	if err != nil {
-		return err
-	}
-	if err := g.q.owners(g.device, g.held.memory); err != nil {
-		return err
+		return nil, err
 	}
 	params := gradQParams{
 		qowner: g.q.owner, qmap: g.q.from, cuq: g.q.cu, cud: g.d.cu, argmax: g.argmax, ds: g.upstream, dq: out,
 		bq: p.bq, bd: p.bd, totq: p.totq, totd: p.totd, group: p.group, dim: int64(p.b.Dim), argbytes: p.argbytes,
 	}
 	params.d, params.dmap, params.ldd = g.operand(g.d)
-	if err := launch(g.device, gradQCall(g.storage.operand, p.totq, params.dim, g.storage.size), &params); err != nil {
-		return err
-	}
-	return g.due(out, dq)
+	return func() error {
+		if err := launchIn(dev, dev.beside, gradQCall(g.storage.operand, p.totq, params.dim, g.storage.size), &params); err != nil {
+			return err
+		}
+		return g.due(dev.beside, out, dq)
+	}, nil
 }
 
 // documents queues dd: for every document row its list of query rows, ascending; portion by portion.
@@ -150,14 +166,6 @@ func (g *gradients[T]) documents(dd []T) error {
 	p, rowBytes := g.problem, int64(g.problem.b.Dim)*sizeOf[T]()
 	out, err := g.output(p.d, dd)
 	if err != nil {
-		return err
-	}
-	for _, s := range []*side{&g.q, &g.d} {
-		if err := s.owners(g.device, g.held.memory); err != nil {
-			return err
-		}
-	}
-	if err := g.device.after(g.device.work, g.device.beside); err != nil {
 		return err
 	}
 	params := gradDParams{
@@ -185,14 +193,14 @@ func (g *gradients[T]) documents(dd []T) error {
 		if n == len(portions)-1 {
 			to = p.b.D.Rows // the capacity rows go with the last
 		}
-		if err := g.due(out+address(int64(from)*rowBytes), dd[from*p.b.Dim:to*p.b.Dim]); err != nil {
+		if err := g.due(g.device.work, out+address(int64(from)*rowBytes), dd[from*p.b.Dim:to*p.b.Dim]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// invert queues the inverse of the argmax beside what is queued from now on, unless the tape has it.
+// invert queues the inverse of the argmax, unless the tape has it.
 func (t *Tape) invert(call *scope) (err error) {
 	if t.list != 0 {
 		return nil
@@ -219,11 +227,8 @@ func (t *Tape) invert(call *scope) (err error) {
 			return err
 		}
 	}
-	if err := dev.after(dev.beside, dev.work); err != nil {
-		return err
-	}
 	for _, c := range plan.calls(p.bd) {
-		if err := launchIn(dev, dev.beside, c, &params); err != nil {
+		if err := launch(dev, c, &params); err != nil {
 			dev.drain() // before the memory goes back
 			return err
 		}

@@ -64,6 +64,9 @@ func shapeHopper(product string, rowBytes, rows int64) forwardShape {
 	m256 := func(name string) forwardShape { return forwardShape{name, 1, 640, 232448, 256, false} }
 	switch product {
 	case "tf32":
+		if rowBytes <= 512 {
+			return m256("_long_m256")
+		}
 		return m256("_stream")
 	case "split":
 		if rowBytes <= 512 {

@@ -42,7 +42,7 @@ type queue interface {
 	download(dst unsafe.Pointer, src address, bytes int64) error
 	fill(dst address, value byte, bytes int64) error
 	// launch copies the kernel's parameter struct, to which params points, before it returns.
-	launch(kernel string, grid, block dim3, shared uint32, params unsafe.Pointer) error
+	launch(c call, params unsafe.Pointer) error
 	record(m mark) error
 	// wait holds everything put into the queue later until the device has passed m; the caller is not held.
 	wait(m mark) error

@@ -229,10 +229,10 @@ func (q fakeQueue) fill(dst address, value byte, bytes int64) error {
 	})
 }
 
-func (q fakeQueue) launch(kernel string, grid, block dim3, shared uint32, _ unsafe.Pointer) error {
+func (q fakeQueue) launch(c call, _ unsafe.Pointer) error {
 	return q.do(func() error {
-		q.launches = append(q.launches, call{kernel, grid, block, shared})
-		q.put(kernel, 0, 0)
+		q.launches = append(q.launches, c)
+		q.put(c.kernel, 0, 0)
 		return nil
 	})
 }

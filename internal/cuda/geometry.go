@@ -39,17 +39,18 @@ func argmaxCall(documents, most int64) call {
 }
 
 // gradDCall has a warp for several document rows and a slice of 512 bytes: more rows where most were never chosen. Blocks
-// come in whole waves, because a part of one at the end would cost as much as a whole.
+// come in whole waves, because a part of one at the end would cost as much as a whole. They begin late: those that could
+// only wait for the list would take the places of grad_q's, which runs beside the sorting.
 func gradDCall(operand string, rows, winners, dim, size int64, on Properties) call {
 	perWarp := int64(12)
 	if winners < 2*rows {
-		perWarp = 24
+		perWarp = 18
 	}
 	slices, wave := ceilDiv(dim*size, gradSlice), int64(gradBlocks*on.Multiprocessors)
 	share := warps * wave * perWarp
 	waves := max(1, (rows*slices+share/2)/share)
 	c := line("maxsim_grad_d_"+operand, min(ceilDiv(wave*waves, slices), ceilDiv(rows, warps)))
-	c.grid.y = uint32(slices)
+	c.grid.y, c.late = uint32(slices), true
 	return c
 }
 

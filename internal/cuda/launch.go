@@ -11,6 +11,7 @@ type call struct {
 	kernel      string
 	grid, block dim3
 	shared      uint32 // dynamic shared memory of a block, in bytes
+	late        bool   // its blocks must not take places while the launch before them in the queue is under way
 }
 
 func (c call) String() string {
@@ -27,7 +28,7 @@ func launchIn[P any](d *Device, q queue, c call, p *P) error {
 		return nil
 	}
 	err := d.trace.around(d, q, c.kernel, func() error {
-		return q.launch(c.kernel, c.grid, c.block, c.shared, unsafe.Pointer(p))
+		return q.launch(c, unsafe.Pointer(p))
 	})
 	if err != nil {
 		return fmt.Errorf("%v: %w", c, err)

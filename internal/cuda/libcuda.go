@@ -202,18 +202,18 @@ func (q *cuStream) fill(dst address, value byte, bytes int64) error {
 	return q.do(func() error { return cu.MemsetD8Async(cu.DevicePtr(dst), value, bytes, q.handle) })
 }
 
-func (q *cuStream) launch(kernel string, grid, block dim3, shared uint32, params unsafe.Pointer) error {
+func (q *cuStream) launch(c call, params unsafe.Pointer) error {
 	return q.do(func() error {
-		f, err := q.function(kernel, shared)
+		f, err := q.function(c.kernel, c.shared)
 		if err != nil {
 			return err
 		}
 		launch := cudrv.Launch
-		if f.awaits {
+		if f.awaits && !c.late {
 			launch = cudrv.LaunchOverlapped
 		}
-		return launch(f.handle, cudrv.Dim{X: grid.x, Y: grid.y, Z: grid.z}, cudrv.Dim{X: block.x, Y: block.y, Z: block.z},
-			shared, q.handle, params)
+		return launch(f.handle, cudrv.Dim{X: c.grid.x, Y: c.grid.y, Z: c.grid.z}, cudrv.Dim{X: c.block.x, Y: c.block.y, Z: c.block.z},
+			c.shared, q.handle, params)
 	})
 }
 

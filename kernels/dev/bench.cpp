@@ -1,5 +1,5 @@
-// bench [case...] [precision...] [sm80] [csr] [unchecked] [ways [image=FILE...]]: times of the engine's kernels, inputs on
-// the device.
+// bench [case...] [precision...] [sm80] [csr] [unchecked] [once | ways [image=FILE...]]: times of the engine's kernels,
+// inputs on the device.
 //
 // bf16 and f16 inputs are already packed (identity maps); tf32 and split include the packing of float32 rows. Median of 25
 // launches, each after 256 MB of memset (cold L2). Before any time is taken the scores and the argmax of a random sample
@@ -8,8 +8,9 @@
 //
 // ways: instead, the forward and the step in every way of launching them that gives the same bits, side by side: each
 // round times all of them in turn, so that clocks and temperature are the same for all, and what is printed is the median
-// of each and the median and quartiles of its difference from the first. image: a variant of the common image
-// (variants.sh), one more way; FILE@N: with N CTAs of a gradient kernel on a multiprocessor.
+// of each and the median and quartiles of its difference from the first. image: a variant of the common image or of
+// Hopper's forward (variants.sh), one more way; FILE@N: with N CTAs of a gradient kernel on a multiprocessor. once: instead,
+// one step, for a profiler.
 #include "engine.hpp"
 #include <algorithm>
 #include <set>
@@ -141,17 +142,20 @@ static bool compare_ways(Gpu& gpu, Timer& timer, Engine& e, bool train, const st
     ways.push_back({"dd with 4 rows a warp", [&e] { e.ways.rows = 4; }, false});
     for (int waves : {1, 2, 3, 4, 6, 9})
       ways.push_back({"dd in " + std::to_string(waves) + " waves", [&e, waves] { e.ways.waves = waves; }, false});
+    ways.push_back({"dd early", [&e] { e.ways.early = true; }, false});
     ways.push_back({"one stream", [&] { e.ways.in_order = true; }, false});
     ways.push_back({"one stream, not overlapped", [&] { e.ways.in_order = true; gpu.overlap = false; }, false});
   }
   for (const Variant& v : variants)
-    ways.push_back({v.name, [&gpu, &e, v] { gpu.common = v.image; e.ways.residents = v.residents; }});
-  const auto reset = [&] { gpu.overlap = true; gpu.common = Gpu::COMMON; e.ways = Ways(); };
+    ways.push_back({v.name, [&gpu, &e, v] { (gpu.has_common(v.image) ? gpu.common : gpu.forward) = v.image; e.ways.residents = v.residents; }});
+  const auto reset = [&] { gpu.overlap = true; gpu.common = Gpu::COMMON; gpu.forward = Gpu::SM90A; e.ways = Ways(); };
   const auto step = [&] { e.forward(); if (train) e.backward(); };
   bool same = true;
   std::vector<uint8_t> first;
   for (auto& w : ways) {
     for (Buffer* b : {&e.scores, &e.arg, &e.part, &e.list, &e.rowptr, &e.counts, &e.dq, &e.dd}) if (b->p) CK(cuMemsetD8(b->p, 0x5A, b->bytes));
+    if (!e.identity)
+      for (Buffer* b : {&e.qs, &e.ds_}) if (b->p) CK(cuMemsetD8(b->p, 0x5A, b->bytes));
     CK(cuCtxSynchronize());
     reset();
     w.set();
@@ -254,8 +258,16 @@ int main(int argc, char** argv) {
       e.forward();
       gpu.sync();
       if (!has("unchecked")) ok &= sample(pr, p, e);
+      if (has("once")) {
+        max.forward();
+        if (c.train) e.backward();
+        gpu.sync();
+        continue;
+      }
       if (has("ways")) {
         ok &= compare_ways(gpu, timer, e, c.train, variants);
+        printf(" without argmax\n");
+        ok &= compare_ways(gpu, timer, max, false, variants);
         fflush(stdout);
         continue;
       }

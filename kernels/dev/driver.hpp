@@ -39,7 +39,7 @@ struct Gpu {
   };
   std::vector<Image> images;
   bool overlap = true;       // let them begin early
-  size_t common = COMMON;    // the image that kernels without a suffix come from: bench tries others
+  size_t common = COMMON, forward = SM90A;  // the images of kernels without a suffix and with "_sm90a": bench tries others
   std::map<std::pair<size_t, std::string>, CUfunction> found;
   std::map<CUfunction, int> shared;
   std::set<std::string> kernels;  // of all images
@@ -79,6 +79,7 @@ struct Gpu {
     for (std::sregex_iterator it(image.begin(), image.end(), entry), end; it != end; ++it) kernels.insert((*it)[2]);
     return images.size() - 1;
   }
+  bool has_common(size_t image) const { return images[image].code.find("maxsim_row_owner") != std::string::npos; }
   // The kernels that nothing has launched.
   std::vector<std::string> unused() const {
     std::vector<std::string> names;
@@ -87,7 +88,7 @@ struct Gpu {
     return names;
   }
   size_t image_of(const std::string& kernel) const {
-    return kernel.find("_sm80") != std::string::npos ? SM80 : kernel.find("_sm90a") != std::string::npos ? SM90A : common;
+    return kernel.find("_sm80") != std::string::npos ? SM80 : kernel.find("_sm90a") != std::string::npos ? forward : common;
   }
   CUfunction get(const std::string& kernel) {
     const size_t module = image_of(kernel);

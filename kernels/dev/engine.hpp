@@ -20,7 +20,7 @@ inline Choice choose(Precision p, bool hopper, int rows, int row, bool arg) {
     return {type + (row <= 128 ? "k4" : row <= 192 ? "k6" : "k8") + tail + "_sm80", 2, 128, row <= 128 ? 24576 : 49152, 128};
   }
   if (p == SPLIT) return {type + (row <= 512 ? "k16_m128" : row <= 1024 ? "long_m128" : "stream") + tail + "_sm90a", 1, 384, most, 128};
-  if (p == TF32) return {type + "stream" + tail + "_sm90a", 1, 640, most, 256};
+  if (p == TF32) return {type + (row <= 512 ? "long_m256" : "stream") + tail + "_sm90a", 1, 640, most, 256};
   if (rows <= 64 && row <= 768) return {type + (row <= 256 ? "k8_m64" : "long_m64") + tail + "_sm90a", 2, 256, 115712, 64};
   if (rows <= 128 && row <= 256) return {type + "k8_m128" + tail + "_sm90a", 1, 384, most, 128};
   return {type + (row <= 128 ? "k4_m256" : row <= 192 ? "k6_m256" : row <= 256 ? "k8_m256" : row <= 512 ? "long_m256" : "stream") + tail + "_sm90a", 1, 640, most, 256};
@@ -44,7 +44,8 @@ struct Ways {
   int waves = 0;              // of grad_d's CTAs, 0: as many as rows are worth
   int rows = 0;               // of a warp of grad_d, waves or not, if it is not 0
   int residents = 4;          // CTAs of grad_d on a multiprocessor
-  bool in_order = false;      // the CSR not beside grad_q
+  bool in_order = false;      // grad_q not beside the CSR
+  bool early = false;         // grad_d, too, begins while the launch before it is under way
 };
 
 // Everything one problem needs on the device, made once; the steps are launches only.
@@ -185,11 +186,14 @@ struct Engine {
     }
     GradDParams a{raw ? q.p : qs.p, raw ? qmap.p : 0, qown.p, down.p, dmap.p, cuq.p, cud.p, rowptr.p, list.p, g.p, dd.p,
                   bq, bd, totq, totd, group, dim, raw ? dim : ld, listbytes, mul, shift};
-    const int each = (int64_t)totq * cols < 2 * (int64_t)totd ? 24 : 12;  // rows a warp: more where most were never chosen
+    const int each = (int64_t)totq * cols < 2 * (int64_t)totd ? 18 : 12;  // rows a warp: more where most were never chosen
     const int64_t wave = (int64_t)ways.residents * gpu.sms, share = 8 * wave * each, y = blocks();
     const int64_t waves = ways.waves ? ways.waves : std::max<int64_t>(1, (totd * y + share / 2) / share);
     const int ctas = ways.rows ? up(totd, 8 * ways.rows) : std::min(up(wave * waves, y), up(totd, 8));
+    const bool overlap = gpu.overlap;
+    gpu.overlap = overlap && ways.early;  // else CTAs that wait for the list would take the places of grad_q's
     gpu.launch("maxsim_grad_d_" + grad_type(), a, ctas, y, 1, 256, 0, gpu.stream);
+    gpu.overlap = overlap;
   }
   void grad_q(CUstream s) {
     GradQParams a{raw ? d.p : ds_.p, raw ? dmap.p : 0, qown.p, qmap.p, cuq.p, cud.p, arg.p, g.p, dq.p,
@@ -209,11 +213,11 @@ struct Engine {
     }
     CK(cuEventRecord(gpu.fork, gpu.stream));
     CK(cuStreamWaitEvent(gpu.second, gpu.fork, 0));
-    csr(gpu.second);
+    csr(gpu.stream);  // before grad_q, whose CTAs would leave it no places
+    grad_q(gpu.second);
     CK(cuEventRecord(gpu.join, gpu.second));
-    grad_q(gpu.stream);
-    CK(cuStreamWaitEvent(gpu.stream, gpu.join, 0));
     grad_d();
+    CK(cuStreamWaitEvent(gpu.stream, gpu.join, 0));
   }
   std::vector<int> argmax() {
     tape = Buffer((size_t)rows_q * cols * 4, 0xff);
