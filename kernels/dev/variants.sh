@@ -40,7 +40,6 @@ variant hub128 grad_d grad.cuh 's/GRAD_HUB = [0-9]+/GRAD_HUB = 128/'
 variant csr_serial csr csr.cuh '/sum_warps\(const/,/^\}/ { s/w \+= 4/w += 1/; s/c\[4\]/c[1]/; s/i < 4/i < 1/ }'
 # More rows of the split being packed at a time.
 variant pack_ctas6 pack_split maxsim.cu 's/(maxsim_pack_split, PackParams, 256,) 1/\1 6/'
-variant pack_rows2 pack_split maxsim.cu 's/(maxsim_pack_split, PackParams, 256,) 1/\1 8/' pack.cuh 's/(constexpr int ROWS =) 4/\1 2/'
 # Rows of float32 stay in the L2 after they have been packed.
 variant pack_cached pack pack.cuh 's/__ldcs/__ldg/'
 # The next launch may begin before this one has waited.
