@@ -426,6 +426,7 @@ const std::map<string, Kernel> &kernels() {
 				if (half) for (string s : {"k4", "k6", "k8"}) add(s, "sm80");
 				if (half) for (string s : {"k8_m64", "k8_m128", "k4_m256", "k6_m256", "k8_m256", "long_m64", "long_m256"}) add(s, "sm90a");
 				if (f == "split") for (string s : {"k16_m128", "long_m128"}) add(s, "sm90a");
+				if (f == "tf32") add("long_m256", "sm90a");
 			}
 		}
 		k["maxsim_row_owner"] = row_owner;
