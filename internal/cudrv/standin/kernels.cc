@@ -249,9 +249,10 @@ void forward_exact(const Launch &l, int sms) {
 
 // The blocks of a tensor core kernel, by what its name says.
 void forward_grid(const Launch &l, int sms) {
-	bool hopper = has(l, "_sm90a"), m64 = has(l, "_m64_"), m128 = has(l, "_m128_") || has(l, "_split_");
-	grid(l, hopper && m64 ? 2 * sms : sms, 1, 1, !hopper || m64 ? 256 : m128 ? 384 : 640);
-	unsigned shared = hopper ? (m64 ? 115712 : 232448) : has(l, "_k4_") ? 32768 : has(l, "_stream_") ? 98304 : 65536;
+	bool hopper = has(l, "_sm90a"), two = has(l, hopper ? "_m64_" : "_k"); // blocks on a multiprocessor
+	unsigned threads = !hopper ? (two ? 128 : 256) : two ? 256 : has(l, "_m128_") || has(l, "_split_") ? 384 : 640;
+	grid(l, two ? 2 * sms : sms, 1, 1, threads);
+	unsigned shared = hopper ? (two ? 115712 : 232448) : has(l, "_k4_") ? 24576 : two ? 49152 : 98304;
 	expect(l.shared == shared, l.kernel + ": " + std::to_string(l.shared) + " bytes of shared memory, expected " + std::to_string(shared));
 }
 
