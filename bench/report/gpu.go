@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,11 +15,12 @@ import (
 type kernelRun struct {
 	name, precision, image, shape string
 	forward, argmax, step, extra  float64 // step and extra (MiB): 0 if not measured
+	rate                          float64 // TFLOP/s of forward
 }
 
 var (
 	caseLine     = regexp.MustCompile(`^(\w+) (\w+) (sm\w+): (.*), kernel`)
-	forwardLine  = regexp.MustCompile(`^  forward: max only [0-9.]+ ms \(with sums ([0-9.]+).*argmax [0-9.]+ \(with sums ([0-9.]+)`)
+	forwardLine  = regexp.MustCompile(`^  forward: max only [0-9.]+ ms \(with sums ([0-9.]+), ([0-9]+) TFLOP/s\), argmax [0-9.]+ \(with sums ([0-9.]+)`)
 	backwardLine = regexp.MustCompile(`^  backward: .*; step ([0-9.]+) .*extra memory ([0-9.]+) MiB`)
 )
 
@@ -44,7 +46,7 @@ func kernelRuns(path string) ([]kernelRun, error) {
 		}
 		if m := forwardLine.FindStringSubmatch(line); m != nil {
 			last := &runs[len(runs)-1]
-			last.forward, last.argmax = number(m[1]), number(m[2])
+			last.forward, last.rate, last.argmax = number(m[1]), number(m[2]), number(m[3])
 		}
 		if m := backwardLine.FindStringSubmatch(line); m != nil {
 			last := &runs[len(runs)-1]
@@ -54,35 +56,25 @@ func kernelRuns(path string) ([]kernelRun, error) {
 	return runs, nil
 }
 
-// kernelFiles are the files of kernels/dev/bench: what bench/gpu/run.sh wrote, or else those named.
-func kernelFiles(all *results, otherwise ...string) []string {
-	const whole = "kernels-h200.txt"
-	if _, err := os.Stat(filepath.Join(all.dir, "gpu", whole)); err == nil {
-		return []string{whole}
-	}
-	return otherwise
-}
+// kernelsFile is written by bench/gpu/run.sh.
+const kernelsFile = "kernels-h200.txt"
 
 // gpuTable shows the kernels' times beside the peers'.
 func gpuTable(all *results) (string, error) {
-	dir := filepath.Join(all.dir, "gpu")
 	peers, from, err := peerTimes(all)
 	if err != nil {
 		return "", err
 	}
-	file := kernelFiles(all, "kernels-bf16-h200.txt")[0]
-	runs, err := kernelRuns(filepath.Join(dir, file))
+	runs, err := kernelRuns(filepath.Join(all.dir, "gpu", kernelsFile))
 	if err != nil {
 		return "", err
 	}
 	var out strings.Builder
 	out.WriteString("| bf16, ms, cold L2 | forward | with argmax | step | beside inputs and gradients | best peer: forward | best peer: step | naive fp16: forward, step |\n|---|---|---|---|---|---|---|---|\n")
-	seen := map[string]bool{}
 	for _, r := range runs {
-		if r.precision != "bf16" || r.image != "sm90a" || seen[r.name] {
+		if r.precision != "bf16" || r.image != "sm90a" {
 			continue
 		}
-		seen[r.name] = true
 		shape := peerShape(r.name)
 		forward, step := peers["F"+shape], peers["T"+shape]
 		name := r.name
@@ -102,43 +94,92 @@ func gpuTable(all *results) (string, error) {
 		fmt.Fprintf(&out, "| %s: %s | %.3f | %.3f | %s | %s | %s | %s | %s |\n", name, r.shape, r.forward, r.argmax,
 			cell("%.3f", r.step, r.step > 0), extra, forward, step, strings.Join(naive, ", "))
 	}
-	fmt.Fprintf(&out, "\nOne NVIDIA H200, `bench/results/gpu/%s`; peers: %s%s\n", file, from, ceilings(all))
+	fmt.Fprintf(&out, "\nOne NVIDIA H200, `bench/results/gpu/%s`; peers: %s%s\n", kernelsFile, from, ceilings(all))
 	return out.String(), nil
 }
 
 // gpuPrecisionTable shows the precisions, and the portable image, on the same card.
 func gpuPrecisionTable(all *results) (string, error) {
 	var out strings.Builder
-	header, rule := "| ms, cold L2, packing of float32 rows included | image | forward | with argmax | step |", "|---|---|---|---|---|"
-	compared := len(all.find("Peer", "impl", naiveOf["split"])) > 0
-	if compared {
-		header, rule = header+" PyTorch, the same inputs: forward | step |", rule+"---|---|"
+	out.WriteString("| ms, cold L2, packing of float32 rows included | image | forward | with argmax | step | PyTorch, the same inputs: forward | step |\n|---|---|---|---|---|---|---|\n")
+	runs, err := kernelRuns(filepath.Join(all.dir, "gpu", kernelsFile))
+	if err != nil {
+		return "", err
 	}
-	out.WriteString(header + "\n" + rule + "\n")
-	files := kernelFiles(all, "kernels-other-h200.txt", "kernels-sm80-h200.txt")
-	seen := map[string]bool{}
-	for _, file := range files {
-		runs, err := kernelRuns(filepath.Join(all.dir, "gpu", file))
-		if err != nil {
-			return "", err
+	for _, r := range runs {
+		if r.precision == "bf16" && r.image == "sm90a" {
+			continue // the other table's
 		}
-		for _, r := range runs {
-			key := r.name + r.precision + r.image
-			if r.precision == "bf16" && r.image == "sm90a" || seen[key] {
-				continue // the other table's
-			}
-			seen[key] = true
-			precision := strings.Replace(r.precision, "split", "float32-accurate", 1)
-			fmt.Fprintf(&out, "| %s %s | %s | %.3f | %.3f | %s |", r.name, precision, r.image, r.forward, r.argmax, cell("%.3f", r.step, r.step > 0))
-			if compared {
-				shape := peerShape(r.name)
-				fmt.Fprintf(&out, " %s | %s |", naiveTime(all, "F"+shape, r.precision), naiveTime(all, "T"+shape, r.precision))
-			}
-			out.WriteString("\n")
-		}
+		precision, shape := strings.Replace(r.precision, "split", "float32-accurate", 1), peerShape(r.name)
+		fmt.Fprintf(&out, "| %s %s | %s | %.3f | %.3f | %s | %s | %s |\n", r.name, precision, r.image, r.forward, r.argmax,
+			cell("%.3f", r.step, r.step > 0), naiveTime(all, "F"+shape, r.precision), naiveTime(all, "T"+shape, r.precision))
 	}
-	fmt.Fprintf(&out, "\nOne NVIDIA H200, `bench/results/gpu/%s`\n", strings.Join(files, "`, `"))
+	fmt.Fprintf(&out, "\nOne NVIDIA H200, `bench/results/gpu/%s`\n", kernelsFile)
 	return out.String(), nil
+}
+
+// shortCases are the cases of gpuShortTable.
+const shortCases = "F1t F1v F2a F2b F2c F2d T1L T2 R20 D64 D768 D1024 V768 "
+
+// gpuShortTable compares what matters most with the fastest of all others, whoever it is, of those with 16-bit inputs.
+func gpuShortTable(all *results) (string, error) {
+	runs, err := kernelRuns(filepath.Join(all.dir, "gpu", kernelsFile))
+	if err != nil {
+		return "", err
+	}
+	rows, err := all.need("Ceiling", "op", "cublas", "dtype", "bfloat16", "mnk", "8192x8192x8192")
+	if err != nil {
+		return "", err
+	}
+	peak := rows[0].metrics["TFLOP/s"]
+	accurate := map[string]kernelRun{}
+	for _, r := range runs {
+		if r.precision == "split" && r.image == "sm90a" {
+			accurate[r.name] = r
+		}
+	}
+	var out strings.Builder
+	out.WriteString("| one H200, ms | forward, bf16 | of cuBLAS's rate | fastest other | step, bf16 | fastest other | float32-accurate: forward, step | PyTorch float32 |\n|---|---|---|---|---|---|---|---|\n")
+	for _, r := range runs {
+		if r.precision != "bf16" || r.image != "sm90a" || !strings.Contains(shortCases, r.name+" ") {
+			continue
+		}
+		shape, a := peerShape(r.name), accurate[r.name]
+		fmt.Fprintf(&out, "| %s | %.3f | %.0f %% | %s | %s | %s | %s | %s |\n", r.shape, r.forward, 100*r.rate/peak, fastest(all, "F"+shape, r.forward),
+			cell("%.3f", r.step, r.step > 0), fastest(all, "T"+shape, r.step),
+			together(cell("%.3f", a.forward, a.forward > 0), cell("%.3f", a.step, a.step > 0)),
+			together(naiveTime(all, "F"+shape, "split"), naiveTime(all, "T"+shape, "split")))
+	}
+	fmt.Fprintf(&out, "\nCold L2, medians, inputs on the device; others: flash-maxsim (FM), late-interaction-kernels (LIK), PyTorch (naive, compile), 16-bit inputs; cuBLAS: bf16, 8192 × 8192 × 8192, %.0f TFLOP/s. `bench/results/gpu/%s`, `%s`, commit %.10s\n",
+		peak, kernelsFile, peersFile, rows[0].config["commit"])
+	return out.String(), nil
+}
+
+// fastest returns the least time of others for a case, who it is, and how many times ours it is: bold where it is less.
+func fastest(all *results, name string, ours float64) string {
+	best, by := 0.0, ""
+	for _, r := range all.find("Peer", "case", name) {
+		if ms := 1e3 * r.metrics["sec/op"]; r.params["dtype"] != "fp32" && (by == "" || ms < best) {
+			best, by = ms, r.params["impl"]
+		}
+	}
+	if by == "" || ours == 0 {
+		return "–"
+	}
+	shown := fmt.Sprintf("%.3f %s, %.2f×", best, by, best/ours)
+	if best < ours {
+		return "**" + shown + "**"
+	}
+	return shown
+}
+
+// together joins the cells that say something.
+func together(cells ...string) string {
+	said := slices.DeleteFunc(cells, func(c string) bool { return c == "–" })
+	if len(said) == 0 {
+		return "–"
+	}
+	return strings.Join(said, ", ")
 }
 
 // naiveOf names PyTorch's composed graph that computes in a precision, from float32 rows but for f16.
@@ -162,9 +203,6 @@ func gpuHostTable(all *results) (string, error) {
 	var out strings.Builder
 	out.WriteString("| forward and backward, host to host | memory | precision | ms | copies alone | kernels alone | against copies + kernels | device MiB at the peak |\n|---|---|---|---|---|---|---|---|\n")
 	for _, r := range rows {
-		if r.file != rows[0].file {
-			continue // the memory measurement ran some of them again
-		}
 		m := r.metrics
 		fmt.Fprintf(&out, "| %s: %s | %s | %s | %.2f | %.2f | %.2f | %s | %.0f |\n", r.params["shape"], r.shape(), r.params["memory"], r.params["precision"],
 			1e3*m["sec/op"], m["copies-ms"], m["kernels-ms"], cell("%.2f×", m["x-floor"], m["x-floor"] > 0), m["device-MiB"])

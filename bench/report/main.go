@@ -39,7 +39,7 @@ func run(root string) error {
 var tables = map[string]func(*results) (string, error){
 	"openblas": openBLASTable, "cpu": cpuTable, "backward": backwardTable, "step": stepTable, "memory": memoryTable,
 	"example": exampleTable, "example-step": exampleStepTable, "threads": threadsTable, "allocations": allocationTable,
-	"gpu": gpuTable, "gpu-precision": gpuPrecisionTable, "gpu-host": gpuHostTable,
+	"gpu": gpuTable, "gpu-short": gpuShortTable, "gpu-precision": gpuPrecisionTable, "gpu-host": gpuHostTable,
 }
 
 // rewrite fills the tables of one document.

@@ -2,12 +2,10 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 )
 
-// peersFile is written by bench/gpu/run.sh, or holds a table of figures whose raw output was not kept.
+// peersFile is written by bench/gpu/run.sh.
 const peersFile = "peers-h200.txt"
 
 // peerTime is what the peers need for a case with inputs of 16 bits: times in ms, memory beyond inputs and gradients in MiB,
@@ -51,11 +49,9 @@ func ceilings(all *results) string {
 
 // peerTimes returns the peers' times by case, and where they are from.
 func peerTimes(all *results) (map[string]peerTime, string, error) {
-	file := "`bench/results/gpu/" + peersFile + "`"
-	rows := all.find("Peer")
-	if len(rows) == 0 {
-		peers, err := peerTable(filepath.Join(all.dir, "gpu", peersFile))
-		return peers, file + ", another run", err
+	rows, err := all.need("Peer")
+	if err != nil {
+		return nil, "", err
 	}
 	peers := map[string]peerTime{}
 	best, least := map[string]float64{}, map[string]float64{}
@@ -78,31 +74,5 @@ func peerTimes(all *results) (map[string]peerTime, string, error) {
 		}
 		peers[name] = p
 	}
-	return peers, fmt.Sprintf("%s, commit %.10s", file, rows[0].config["commit"]), nil
-}
-
-// peerTable reads a table: a line of columns, then a line for each case.
-func peerTable(path string) (map[string]peerTime, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	peers := map[string]peerTime{}
-	var columns []string
-	for _, line := range strings.Split(string(raw), "\n") {
-		fields := strings.Fields(line)
-		if len(fields) == 0 || strings.HasPrefix(line, "provenance:") {
-			continue
-		}
-		if columns == nil {
-			columns = fields
-			continue
-		}
-		cells := map[string]string{}
-		for k, value := range fields {
-			cells[columns[k]] = value
-		}
-		peers[fields[0]] = peerTime{best: cells["best-peer"], by: cells["by"], naive: cells["naive-fp16"]}
-	}
-	return peers, nil
+	return peers, fmt.Sprintf("`bench/results/gpu/%s`, commit %.10s", peersFile, rows[0].config["commit"]), nil
 }
