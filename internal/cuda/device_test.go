@@ -29,47 +29,68 @@ func used(t *testing.T, d *Device) int64 {
 	return m.Used
 }
 
-// TestNothingLeaksWhereverItFails lets every single call of the driver fail, one after the other.
+// TestNothingLeaksWhereverItFails lets every single call of the driver fail, one after the other: alone, which nothing may
+// overlook, and with all calls after it.
 func TestNothingLeaksWhereverItFails(t *testing.T) {
-	b, q, d, scores, dq, dd := small()
 	for _, precision := range []Precision{Float32, BF16} {
-		for n := 0; ; n++ {
-			dev, f := openFake(t, 1<<26)
-			e := NewEngine[float32](dev, precision)
-			if err := dev.Trace(n%2 == 1); err != nil {
-				t.Fatal(err)
+		for _, portionBytes := range []int64{defaultPortionBytes, 1 << 10} { // as a whole, and in parts that take turns
+			for _, registered := range []bool{false, true} {
+				for _, once := range []bool{false, true} {
+					nothingLeaks(t, precision, portionBytes, registered, once)
+				}
 			}
-			f.countdown = n
-			tape, err := e.Forward(&b, q, d, scores, true)
-			if err == nil {
-				err = e.Backward(&b, q, d, tape, scores, dq, dd)
-			}
-			if err == nil {
-				_, err = tape.Argmax()
-			}
-			f.countdown = -1
-			if tape != nil {
-				tape.(*Tape).Release()
-			}
-			if err == nil && n%2 == 1 { // the even one before was not traced, and made fewer calls
-				t.Logf("%v: %d calls", precision, n)
-				break
-			}
-			if err == nil {
-				continue
-			}
-			if !errors.Is(err, errFake) {
-				t.Fatalf("call %d: %v", n, err)
-			}
-			if left := used(t, dev); left != 0 {
-				t.Fatalf("%v: %d bytes in use after call %d failed", precision, left, n)
-			}
-			again, err := e.Forward(&b, q, d, scores, true)
-			if err != nil {
-				t.Fatalf("call %d failed, and the device is not usable: %v", n, err)
-			}
-			again.(*Tape).Release()
 		}
+	}
+}
+
+func nothingLeaks(t *testing.T, precision Precision, portionBytes int64, registered, once bool) {
+	b, q, d, scores, dq, dd := small()
+	for n := 0; ; n++ {
+		dev, f := openFake(t, 1<<26)
+		dev.portionBytes = portionBytes
+		if registered {
+			dd = Alloc[float32](dev, leastRegistered/4)[:len(dd)]
+		}
+		e := NewEngine[float32](dev, precision)
+		if err := dev.Trace(n%2 == 1); err != nil {
+			t.Fatal(err)
+		}
+		f.countdown, f.once = n, once
+		tape, err := e.Forward(&b, q, d, scores, true)
+		if err == nil {
+			err = e.Backward(&b, q, d, tape, scores, dq, dd)
+		}
+		if err == nil {
+			_, err = tape.Argmax()
+		}
+		if err == nil && once && f.countdown < 0 {
+			t.Fatalf("%v: call %d failed, and nobody noticed", precision, n)
+		}
+		f.countdown = -1
+		if tape != nil {
+			tape.(*Tape).Release()
+		}
+		if err == nil && n%2 == 1 { // the even one before was not traced, and made fewer calls
+			t.Logf("%v, portions of %d bytes, registered %t: %d calls", precision, portionBytes, registered, n)
+			break
+		}
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, errFake) {
+			t.Fatalf("call %d: %v", n, err)
+		}
+		if left := used(t, dev); left != 0 {
+			t.Fatalf("%v: %d bytes in use after call %d failed", precision, left, n)
+		}
+		if f.flying != [4]bool{} {
+			t.Fatalf("%v: call %d failed, and nobody waited for queues %v", precision, n, f.flying)
+		}
+		again, err := e.Forward(&b, q, d, scores, true)
+		if err != nil {
+			t.Fatalf("call %d failed, and the device is not usable: %v", n, err)
+		}
+		again.(*Tape).Release()
 	}
 }
 

@@ -169,6 +169,50 @@ func TestWaysToTheSameGradient(t *testing.T) {
 	}
 }
 
+// TestPortionsInTheMemoryOfOthers: a portion of dd is computed where another has been, which may be on its way still, and
+// whose rows are no zeros where this one's are masked or capacity.
+func TestPortionsInTheMemoryOfOthers(t *testing.T) {
+	d := openFirst(t)
+	const docs, tokens, dim = 64, 512, 128
+	defer func(bytes int64) { d.portionBytes = bytes }(d.portionBytes)
+	for _, masked := range []bool{false, true} {
+		b := layout.Batch{Q: layout.Dense(2, 4), D: layout.Dense(docs, tokens), Dim: dim}
+		if masked {
+			b.D = layout.Packed(docs*tokens+9, b.D.Cu).Masked(func(row int) bool { return row%97 < row/tokens })
+		}
+		rng := rand.New(rand.NewPCG(23, 1))
+		random := func(x []float32) []float32 {
+			for k := range x {
+				x[k] = float32(rng.NormFloat64())
+			}
+			return x
+		}
+		s := &sample[float32]{b: b, q: random(make([]float32, b.Q.Rows*dim)), d: random(make([]float32, b.D.Rows*dim)),
+			scores: make([]float32, 2*docs), ds: make([]float32, 2*docs)}
+		e := NewEngine[float32](d, BF16)
+		tape, err := e.Forward(&s.b, s.q, s.d, s.scores, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			random(s.ds)
+			gradient := func(portionBytes int64, dd []float32) []float32 {
+				d.portionBytes = portionBytes
+				if err := e.Backward(&s.b, s.q, s.d, tape, s.ds, nil, dd); err != nil {
+					t.Fatal(err)
+				}
+				return dd
+			}
+			want := gradient(1<<40, make([]float32, len(s.d)))
+			for name, dd := range map[string][]float32{"registered": Alloc[float32](d, len(s.d)), "pageable": make([]float32, len(s.d))} {
+				if !bytes.Equal(bytesOf(gradient(1<<20, dd)), bytesOf(want)) {
+					t.Errorf("masked %t, %s memory: dd in portions is another", masked, name)
+				}
+			}
+		}
+	}
+}
+
 func TestResidentDocumentsMustFit(t *testing.T) {
 	d := openFirst(t)
 	e := NewEngine[float32](d, Float32)

@@ -10,7 +10,8 @@ import (
 )
 
 // fake is a driver that keeps books: memory is real, copies happen, launches are noted and do nothing, and of everything
-// put into a queue it notes what the device would do it after. After countdown calls that can fail one fails.
+// put into a queue it notes what the device would do it after. After countdown calls that can fail the next fails, and without
+// once all that follow.
 type fake struct {
 	mu         sync.Mutex
 	card       int64 // bytes of device memory
@@ -22,8 +23,10 @@ type fake struct {
 	launches   []call
 	operations []operation
 	clocks     []clock       // of the queues
+	flying     [4]bool       // queues into which something was put since somebody waited for them last
 	late       time.Duration // from a mark's recording until the device has passed it
 	countdown  int           // -1: nothing fails
+	once       bool
 	failed     error
 	next       address
 	closed     bool
@@ -75,6 +78,9 @@ func openFake(t testing.TB, card int64) (*Device, *fake) {
 // step is the head of every call that can fail.
 func (f *fake) step() error {
 	if f.countdown == 0 {
+		if f.once {
+			f.countdown = -1
+		}
 		return errFake
 	}
 	if f.countdown > 0 {
@@ -198,6 +204,7 @@ func (q fakeQueue) put(what string, at address, bytes int64) {
 	now := &q.clocks[q.number]
 	q.operations = append(q.operations, operation{what, at, bytes, q.number, now[q.number] + 1, *now})
 	now[q.number]++
+	q.flying[q.number] = true
 }
 
 func (q fakeQueue) upload(dst address, src unsafe.Pointer, bytes int64) error {
@@ -255,6 +262,9 @@ func (q fakeQueue) wait(m mark) error {
 }
 
 func (q fakeQueue) sync() error {
+	q.mu.Lock()
+	q.flying[q.number] = false
+	q.mu.Unlock()
 	return q.do(func() error { return q.failed })
 }
 

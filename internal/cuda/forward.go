@@ -141,7 +141,7 @@ func (f *pass[T]) reserve(resident *Resident, portions []portion) (err error) {
 
 // both is the list of MaxSim(x, x): one upload for the two sides, whose sequences may end in different rows.
 func (f *pass[T]) both(x []T) []stretch[T] {
-	all := f.stretchOf(&f.t.q, x, f.b.Q.Cu, 0, f.b.Q.Len())
+	all := stretchOf(&f.t.q, x, f.b.Q.Cu, 0, f.b.Q.Len())
 	all.hi = max(all.hi, f.b.D.Cu[f.b.D.Len()])
 	all.then = func() error {
 		f.t.d.raw = f.t.q.raw

@@ -101,6 +101,14 @@ func planCSR(documents, longest, meets int64, multiprocessors int) csrPlan {
 // shared returns the bytes of a block's counters: 2 for every row and warp, and 4 for where a row starts.
 func (p csrPlan) shared() int64 { return (int64(p.threads)/16 + 4) * roundUp(p.utile, 2) }
 
+// counts returns the bytes of the counters that the kernels leave each other: one for every segment and document row.
+func (p csrPlan) counts(rows int64) int64 {
+	if p.fused {
+		return 0
+	}
+	return 4 * p.segs * rows
+}
+
 // calls returns the kernels of the plan in order.
 func (p csrPlan) calls(documents int64) []call {
 	kernel := func(name string, y, z, shared int64) call {

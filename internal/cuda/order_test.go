@@ -165,3 +165,76 @@ func TestDownloadWaitsForLaterGradients(t *testing.T) {
 		})
 	}
 }
+
+// TestGradientOverwrittenBeforeItHasLeft: portions of dd take turns in memory for two. What writes a portion waits for the
+// copies of the one before the last, which are of the same memory, and for no other: one portion is computed while another
+// leaves.
+func TestGradientOverwrittenBeforeItHasLeft(t *testing.T) {
+	const dim, portion = 64, 32 << 10
+	b := layout.Batch{Q: layout.Dense(2, 8), D: layout.Dense(64, 16), Dim: dim}
+	for _, c := range []struct{ registered, masked, alone bool }{
+		{false, false, false}, {true, false, false}, {false, true, false}, {true, true, false}, {true, true, true},
+	} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			b := b
+			if c.masked {
+				b.D = b.D.Masked(func(row int) bool { return row%3 != 1 })
+			}
+			dev, f := openFake(t, 1<<26)
+			dev.portionBytes = portion
+			dev.staging.ring.slot = 8 << 10
+			q, d, scores := make([]float32, 2*8*dim), make([]float32, 64*16*dim), make([]float32, 2*64)
+			dq, dd := make([]float32, len(q)), make([]float32, len(d))
+			if c.registered {
+				dd = Alloc[float32](dev, len(d))
+			}
+			if c.alone {
+				dq = nil
+			}
+			e := NewEngine[float32](dev, BF16)
+			tape, err := e.Forward(&b, q, d, scores, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.operations = nil
+			if err := e.Backward(&b, q, d, tape, scores, dq, dd); err != nil {
+				t.Fatal(err)
+			}
+			leave := make([][]operation, mostPortions) // copies of every portion
+			whole := -len(dq) * 4
+			for _, o := range f.matching("download") {
+				if whole >= 0 {
+					n := whole / portion
+					leave[n] = append(leave[n], o)
+				}
+				whole += int(o.bytes)
+			}
+			writes := f.matching("maxsim_grad_d")
+			writers := 1
+			if c.masked {
+				writes, writers = append(writes, f.matching("fill")...), 2
+			}
+			if len(writes) != writers*mostPortions {
+				t.Fatalf("%d operations that write dd, expected %d", len(writes), writers*mostPortions)
+			}
+			for k, w := range writes {
+				n := k % mostPortions // kernels, then fills
+				for m, copies := range leave {
+					there, here := leave[m][0].at, leave[n][0].at
+					if shared := there < here+portion && here < there+portion; shared != (m%turns == n%turns) {
+						t.Errorf("portions %d and %d share memory: %t", m, n, shared)
+					}
+					for _, o := range copies {
+						if w.follows(o) != (m <= n-turns) {
+							t.Errorf("%s of portion %d waits for the copy of portion %d: %t", w.what, n, m, w.follows(o))
+						}
+					}
+				}
+				if at := leave[n][0].at; w.what == "fill" && (w.at != at || w.bytes != portion || !writes[n].follows(w)) {
+					t.Errorf("portion %d is cleared at %#x, %d bytes, before its kernel: %t; expected %#x, %d",
+						n, w.at, w.bytes, writes[n].follows(w), at, portion)
+				}
+			}
+		})
+	}
+}

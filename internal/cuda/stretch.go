@@ -2,7 +2,8 @@ package cuda
 
 import "github.com/flash-maxsim/gorgonia-maxsim/internal/layout"
 
-// stretch is a run of a side's rows that is uploaded and packed on its own, and what can be computed then.
+// stretch is a run of a side's rows that is copied on its own: of tokens, which are uploaded and packed, with what can be
+// computed then, or of a gradient.
 type stretch[T layout.Float] struct {
 	side   *side
 	user   []T
@@ -14,7 +15,7 @@ type stretch[T layout.Float] struct {
 }
 
 // stretchOf returns the stretch of the sequences [from, to) of a side.
-func (l *loader[T]) stretchOf(s *side, user []T, cu []int, from, to int) stretch[T] {
+func stretchOf[T layout.Float](s *side, user []T, cu []int, from, to int) stretch[T] {
 	return stretch[T]{side: s, user: user, lo: cu[from], hi: cu[to], first: int64(s.rows.cu[from]), last: int64(s.rows.cu[to])}
 }
 
@@ -27,7 +28,7 @@ func (f *pass[T]) queries(q []T, then func() error) []stretch[T] {
 	list := make([]stretch[T], len(ends))
 	from := 0
 	for n, end := range ends {
-		list[n] = f.stretchOf(&f.t.q, q, f.b.Q.Cu, from, end)
+		list[n] = stretchOf(&f.t.q, q, f.b.Q.Cu, from, end)
 		from = end
 	}
 	list[len(list)-1].then = then
@@ -38,7 +39,7 @@ func (f *pass[T]) queries(q []T, then func() error) []stretch[T] {
 func (f *pass[T]) documents(d []T, portions []portion) []stretch[T] {
 	list := make([]stretch[T], len(portions))
 	for n, c := range portions {
-		list[n] = f.stretchOf(&f.t.d, d, f.b.D.Cu, c.j0, c.j1)
+		list[n] = stretchOf(&f.t.d, d, f.b.D.Cu, c.j0, c.j1)
 		list[n].then = func() error { return f.product(portions[n]) }
 	}
 	return list
@@ -109,17 +110,25 @@ func (f *pass[T]) locateRows(list []stretch[T], inTurns bool) error {
 		}
 		return nil
 	}
-	most := 0
+	most := longest(list)
+	memory, err := f.call.alloc(turns * int64(most) * rowBytes)
+	if err == nil {
+		takeTurns(list, memory, most, rowBytes)
+	}
+	return err
+}
+
+// longest returns the rows of the longest stretch.
+func longest[T layout.Float](list []stretch[T]) (rows int) {
 	for _, c := range list {
-		most = max(most, c.hi-c.lo)
+		rows = max(rows, c.hi-c.lo)
 	}
-	bytes := int64(most) * rowBytes
-	memory, err := f.call.alloc(turns * bytes)
-	if err != nil {
-		return err
-	}
+	return rows
+}
+
+// takeTurns places stretches of at most so many rows in memory for turns times as many.
+func takeTurns[T layout.Float](list []stretch[T], memory address, rows int, rowBytes int64) {
 	for n := range list {
-		list[n].origin = memory + address(int64(n%turns)*bytes) - address(int64(list[n].lo)*rowBytes)
+		list[n].origin = memory + address(int64(n%turns*rows)*rowBytes) - address(int64(list[n].lo)*rowBytes)
 	}
-	return nil
 }
