@@ -44,7 +44,8 @@ func (e *Engine[T]) Forward(b *layout.Batch, q, d, scores []T, record bool) (lay
 		t, err = e.forward(p, q, d, scores, record)
 		return err
 	})
-	runtime.KeepAlive(e) // the cleanup of resident documents gives back memory that was in use until here
+	keepAlive(q, d, scores) // registered memory that nobody can reach is handed out again
+	runtime.KeepAlive(e)    // the cleanup of resident documents gives back memory that was in use until here
 	if err != nil || !record {
 		return nil, err
 	}
@@ -85,10 +86,14 @@ func (e *Engine[T]) Backward(b *layout.Batch, q, d []T, tape layout.Tape, ds, dq
 		t.consumed(dq != nil, dd != nil) // nobody else can be using the tape now
 		return nil
 	})
+	keepAlive(q, d, ds, dq, dd)
 	runtime.KeepAlive(tape) // so does that of the tape
 	runtime.KeepAlive(e)
 	return err
 }
+
+// keepAlive keeps slices reachable until it is called.
+func keepAlive[T layout.Float](list ...[]T) { runtime.KeepAlive(list) }
 
 // problemOf returns the problem that tape is of, and the tape's content if it is not on this device.
 func (e *Engine[T]) problemOf(b *layout.Batch, tape layout.Tape) (*problem, []int32, error) {

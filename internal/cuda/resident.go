@@ -34,6 +34,7 @@ func (e *Engine[T]) Keep(s *layout.Seqs, dim int, d []T) (*Resident, error) {
 	}
 	r := &Resident{device: e.device, storage: storageOf[T](e.precision, dim), dim: dim}
 	err = e.device.exclusively(func() error { return keep(r, compacted, d) })
+	keepAlive(d)
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +97,7 @@ func (r *Resident) Release() {
 	defer r.device.one.Unlock()
 	r.gone = true
 	r.memory.close()
+	runtime.KeepAlive(r) // its cleanup gives the same memory back
 }
 
 var errResidentGone = errors.New("resident documents were released")
