@@ -148,8 +148,22 @@ func TestResidentDocs(t *testing.T) {
 	} else {
 		none.Release()
 	}
+	g := gorgonia.NewGraph()
+	traced, err := maxsim.InBatch(gorgonia.NodeFromAny(g, q, gorgonia.WithName("q")), gorgonia.NodeFromAny(g, zeros, gorgonia.WithName("d")),
+		maxsim.Config{DocMask: gorgonia.NodeFromAny(g, mask, gorgonia.WithName("mask")), FrozenDocs: true, Device: device, ResidentDocs: docs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gorgonia.Must(gorgonia.Sum(traced))
+	if err := gorgonia.NewLispMachine(g).RunAll(); err != nil {
+		t.Fatal(err)
+	}
 	docs.Release()
 	if _, _, err := run(docs, d); !errors.Is(maxsim.Cause(err), maxsim.ErrDevice) {
 		t.Errorf("released documents: %v", err)
+	}
+	// The argmax of a pass over them used to be read with the layout that went with them: wrong tokens, and no error.
+	if got, err := maxsim.LastArgmax(traced); !errors.Is(err, maxsim.ErrDevice) {
+		t.Errorf("argmax of released documents: %v, %v", got, err)
 	}
 }
