@@ -37,17 +37,9 @@ func backward[T layout.Float](t *Tape, ds, dq, dd []T) (err error) {
 	if err := g.q.owners(dev, t.held.memory); err != nil {
 		return err
 	}
-	if dd != nil {
-		if err := g.d.owners(dev, t.held.memory); err != nil {
-			return err
-		}
-	}
 	var queries func() error
 	if dq != nil {
 		if queries, err = g.queries(dq); err != nil {
-			return err
-		}
-		if err := dev.after(dev.beside, dev.work); err != nil {
 			return err
 		}
 	}

@@ -3,12 +3,11 @@ package cuda
 // The tensor core kernels of kernels/README.md, "Choice by shape". Which of them runs depends on the GPU, on the bytes
 // of a packed row and on how many query rows a document meets; a pair's bits are the same in all kernels of a product.
 
-// forwardKernel is a choice: the launch, whether the kernel takes tensor maps (compute capability 9.0), the query rows of
-// its tile, and whether it can write the scores of queries that fit a tile.
+// forwardKernel is a choice: the launch, whether the kernel takes tensor maps (compute capability 9.0), and whether it can
+// write the scores of queries that fit its tile.
 type forwardKernel struct {
 	call
 	hopper bool
-	tile   int
 	whole  bool
 }
 
@@ -25,7 +24,7 @@ func chooseForward(on Properties, product string, rowBytes, rows int64, record b
 	if record {
 		epilogue = "_arg"
 	}
-	k.tile, k.whole = shape.tile, shape.whole
+	k.whole = shape.whole
 	k.call = call{
 		kernel: "maxsim_forward_" + product + shape.name + epilogue + architecture,
 		grid:   dim3{uint32(shape.perSM * on.Multiprocessors), 1, 1},
@@ -41,27 +40,26 @@ type forwardShape struct {
 	perSM   int
 	threads uint32
 	shared  uint32
-	tile    int  // query rows of a block's tile
-	whole   bool // chosen only for queries that fit a tile, whose scores it can write
+	whole   bool // chosen only for queries that fit a block's tile, whose scores it can write
 }
 
 func shapeAmpere(product string, rowBytes int64) forwardShape {
 	half := product == "bf16" || product == "f16"
 	switch {
 	case half && rowBytes <= 128:
-		return forwardShape{"_k4", 2, 128, 24 << 10, 128, false}
+		return forwardShape{"_k4", 2, 128, 24 << 10, false}
 	case half && rowBytes <= 192:
-		return forwardShape{"_k6", 2, 128, 48 << 10, 128, false}
+		return forwardShape{"_k6", 2, 128, 48 << 10, false}
 	case half && rowBytes <= 256:
-		return forwardShape{"_k8", 2, 128, 48 << 10, 128, false}
+		return forwardShape{"_k8", 2, 128, 48 << 10, false}
 	}
-	return forwardShape{"_stream", 1, 256, 96 << 10, 128, false}
+	return forwardShape{"_stream", 1, 256, 96 << 10, false}
 }
 
 func shapeHopper(product string, rowBytes, rows int64) forwardShape {
-	m64 := func(name string) forwardShape { return forwardShape{name, 2, 256, 115712, 64, true} }
-	m128 := func(name string) forwardShape { return forwardShape{name, 1, 384, 232448, 128, false} }
-	m256 := func(name string) forwardShape { return forwardShape{name, 1, 640, 232448, 256, false} }
+	m64 := func(name string) forwardShape { return forwardShape{name, 2, 256, 115712, true} }
+	m128 := func(name string) forwardShape { return forwardShape{name, 1, 384, 232448, name == "_k8_m128"} }
+	m256 := func(name string) forwardShape { return forwardShape{name, 1, 640, 232448, false} }
 	switch product {
 	case "tf32":
 		if rowBytes <= 512 {
@@ -83,7 +81,7 @@ func shapeHopper(product string, rowBytes, rows int64) forwardShape {
 	case rows <= 64 && rowBytes <= 768:
 		return m64("_long_m64")
 	case rows <= 128 && rowBytes <= 256:
-		return forwardShape{"_k8_m128", 1, 384, 232448, 128, true}
+		return m128("_k8_m128")
 	case rowBytes <= 128:
 		return m256("_k4_m256")
 	case rowBytes <= 192:

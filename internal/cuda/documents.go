@@ -29,6 +29,9 @@ func (g *gradients[T]) documents(dd []T) (*documentGradient[T], error) {
 	if err := out.locate(); err != nil {
 		return nil, err
 	}
+	if err := g.d.owners(g.device, g.held.memory); err != nil {
+		return nil, err
+	}
 	out.params = gradDParams{
 		qowner: g.q.owner, cuq: g.q.cu, cud: g.d.cu, ds: g.upstream,
 		bq: p.bq, bd: p.bd, totq: p.totq, group: p.group, dim: int64(p.b.Dim), listbytes: p.listbytes,

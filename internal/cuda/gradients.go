@@ -56,7 +56,7 @@ func (t *Tape) operand(s side) (at, through address, ld int64) {
 	return s.raw, s.from, int64(t.problem.b.Dim)
 }
 
-// queries prepares dq and returns what queues it, beside the work queue: documents ascending for every query row. It is
+// queries prepares dq and returns what queues it, beside what the work queue gets from now on: documents ascending for every query row. It is
 // whole on the device: the kernel finds the winners of a query row by the number of query rows that there are.
 func (g *gradients[T]) queries(dq []T) (queue func() error, err error) {
 	p, dev, bytes := g.problem, g.device, int64(len(dq))*sizeOf[T]()
@@ -74,6 +74,9 @@ func (g *gradients[T]) queries(dq []T) (queue func() error, err error) {
 		bq: p.bq, bd: p.bd, totq: p.totq, totd: p.totd, group: p.group, dim: int64(p.b.Dim), argbytes: p.argbytes,
 	}
 	params.d, params.dmap, params.ldd = g.operand(g.d)
+	if err := dev.after(dev.beside, dev.work); err != nil {
+		return nil, err
+	}
 	return func() error {
 		if err := launchIn(dev, dev.beside, gradQCall(g.storage.operand, p.totq, params.dim, g.storage.size), &params); err != nil {
 			return err
