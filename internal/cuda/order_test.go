@@ -120,6 +120,30 @@ func TestProductWaitsForLaterDocuments(t *testing.T) {
 	}
 }
 
+// backwardOnly leaves the operations of a backward pass in f, and returns its gradients; registered: dd's memory is, alone:
+// dq is not wanted.
+func backwardOnly(t *testing.T, b *layout.Batch, dev *Device, f *fake, registered, alone bool) (dq, dd []float32) {
+	t.Helper()
+	q, d := make([]float32, b.Q.Rows*b.Dim), make([]float32, b.D.Rows*b.Dim)
+	scores := make([]float32, b.Q.Len()*b.D.Len())
+	if dd = make([]float32, len(d)); registered {
+		dd = Alloc[float32](dev, len(d))
+	}
+	if !alone {
+		dq = make([]float32, len(q))
+	}
+	e := NewEngine[float32](dev, BF16)
+	tape, err := e.Forward(b, q, d, scores, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.operations = nil
+	if err := e.Backward(b, q, d, tape, scores, dq, dd); err != nil {
+		t.Fatal(err)
+	}
+	return dq, dd
+}
+
 // TestDownloadWaitsForLaterGradients: a part of dd leaves when it is made.
 func TestDownloadWaitsForLaterGradients(t *testing.T) {
 	b := layout.Batch{Q: layout.Dense(2, 8), D: layout.Dense(64, 16), Dim: 64}
@@ -128,20 +152,7 @@ func TestDownloadWaitsForLaterGradients(t *testing.T) {
 			dev, f := openFake(t, 1<<26)
 			dev.portionBytes = 32 << 10
 			dev.staging.ring.slot = 8 << 10
-			q, d, scores := make([]float32, 2*8*64), make([]float32, 64*16*64), make([]float32, 2*64)
-			dq, dd := make([]float32, len(q)), make([]float32, len(d))
-			if registered {
-				dd = Alloc[float32](dev, len(d))
-			}
-			e := NewEngine[float32](dev, BF16)
-			tape, err := e.Forward(&b, q, d, scores, true)
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.operations = nil
-			if err := e.Backward(&b, q, d, tape, scores, dq, dd); err != nil {
-				t.Fatal(err)
-			}
+			dq, dd := backwardOnly(t, &b, dev, f, registered, false)
 			gradients := append(f.matching("maxsim_grad_q"), f.matching("maxsim_grad_d")...)
 			if len(gradients) != 1+mostPortions {
 				t.Fatalf("%d results, expected %d", len(gradients), 1+mostPortions)
@@ -183,23 +194,7 @@ func TestGradientOverwrittenBeforeItHasLeft(t *testing.T) {
 			dev, f := openFake(t, 1<<26)
 			dev.portionBytes = portion
 			dev.staging.ring.slot = 8 << 10
-			q, d, scores := make([]float32, 2*8*dim), make([]float32, 64*16*dim), make([]float32, 2*64)
-			dq, dd := make([]float32, len(q)), make([]float32, len(d))
-			if c.registered {
-				dd = Alloc[float32](dev, len(d))
-			}
-			if c.alone {
-				dq = nil
-			}
-			e := NewEngine[float32](dev, BF16)
-			tape, err := e.Forward(&b, q, d, scores, true)
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.operations = nil
-			if err := e.Backward(&b, q, d, tape, scores, dq, dd); err != nil {
-				t.Fatal(err)
-			}
+			dq, _ := backwardOnly(t, &b, dev, f, c.registered, c.alone)
 			leave := make([][]operation, mostPortions) // copies of every portion
 			whole := -len(dq) * 4
 			for _, o := range f.matching("download") {

@@ -143,25 +143,16 @@ func measureBus(b *testing.B, d *Device, bytes int) {
 
 // measureRing times a shipment whose copies by the card take no time.
 func measureRing(b *testing.B, d *Device, src []byte) {
-	r := d.staging.ring
-	timed(b, len(src), func() error {
-		return d.exclusively(func() error {
-			h := newShipment(d)
-			defer h.end()
-			h.add(src)
-			if err := h.start(); err != nil {
-				return err
+	measureShipment(b, d, src, func(h *shipment) error {
+		for h.sent < len(h.pieces) {
+			if h.filled[h.sent].Load() {
+				h.sent++
+				d.staging.ring.giveBack(h.first + int64(h.sent))
+			} else if !h.fillNext() {
+				runtime.Gosched()
 			}
-			for h.sent < len(h.pieces) {
-				if h.filled[h.sent].Load() {
-					h.sent++
-					r.giveBack(h.first + int64(h.sent))
-				} else if !h.fillNext() {
-					runtime.Gosched()
-				}
-			}
-			return nil
-		})
+		}
+		return nil
 	})
 }
 
@@ -172,6 +163,17 @@ func measureUpload(b *testing.B, d *Device, src []byte) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	measureShipment(b, d, src, func(h *shipment) error {
+		h.open(0, to, nil)
+		if err := h.arrived(0); err != nil {
+			return err
+		}
+		return d.in.sync()
+	})
+}
+
+// measureShipment times a shipment of src that receive brings to its end.
+func measureShipment(b *testing.B, d *Device, src []byte, receive func(*shipment) error) {
 	timed(b, len(src), func() error {
 		return d.exclusively(func() error {
 			h := newShipment(d)
@@ -180,11 +182,7 @@ func measureUpload(b *testing.B, d *Device, src []byte) {
 			if err := h.start(); err != nil {
 				return err
 			}
-			h.open(0, to, nil)
-			if err := h.arrived(0); err != nil {
-				return err
-			}
-			return d.in.sync()
+			return receive(h)
 		})
 	})
 }
