@@ -24,9 +24,12 @@ var (
 	backwardLine = regexp.MustCompile(`^  backward: .*; step ([0-9.]+) .*extra memory ([0-9.]+) MiB`)
 )
 
+// kernelsFile is written by bench/gpu/run.sh.
+const kernelsFile = "kernels-h200.txt"
+
 // kernelRuns reads the output of kernels/dev/bench.
-func kernelRuns(path string) ([]kernelRun, error) {
-	f, err := os.Open(path)
+func kernelRuns(all *results) ([]kernelRun, error) {
+	f, err := os.Open(filepath.Join(all.dir, "gpu", kernelsFile))
 	if err != nil {
 		return nil, err
 	}
@@ -56,16 +59,13 @@ func kernelRuns(path string) ([]kernelRun, error) {
 	return runs, nil
 }
 
-// kernelsFile is written by bench/gpu/run.sh.
-const kernelsFile = "kernels-h200.txt"
-
 // gpuTable shows the kernels' times beside the peers'.
 func gpuTable(all *results) (string, error) {
 	peers, from, err := peerTimes(all)
 	if err != nil {
 		return "", err
 	}
-	runs, err := kernelRuns(filepath.Join(all.dir, "gpu", kernelsFile))
+	runs, err := kernelRuns(all)
 	if err != nil {
 		return "", err
 	}
@@ -102,7 +102,7 @@ func gpuTable(all *results) (string, error) {
 func gpuPrecisionTable(all *results) (string, error) {
 	var out strings.Builder
 	out.WriteString("| ms, cold L2, packing of float32 rows included | image | forward | with argmax | step | PyTorch, the same inputs: forward | step |\n|---|---|---|---|---|---|---|\n")
-	runs, err := kernelRuns(filepath.Join(all.dir, "gpu", kernelsFile))
+	runs, err := kernelRuns(all)
 	if err != nil {
 		return "", err
 	}
@@ -119,11 +119,11 @@ func gpuPrecisionTable(all *results) (string, error) {
 }
 
 // shortCases are the cases of gpuShortTable.
-const shortCases = "F1t F1v F2a F2b F2c F2d T1L T2 R20 D64 D768 D1024 V768 "
+var shortCases = strings.Fields("F1t F1v F2a F2b F2c F2d T1L T2 R20 D64 D768 D1024 V768")
 
 // gpuShortTable compares what matters most with the fastest of all others, whoever it is, of those with 16-bit inputs.
 func gpuShortTable(all *results) (string, error) {
-	runs, err := kernelRuns(filepath.Join(all.dir, "gpu", kernelsFile))
+	runs, err := kernelRuns(all)
 	if err != nil {
 		return "", err
 	}
@@ -141,7 +141,7 @@ func gpuShortTable(all *results) (string, error) {
 	var out strings.Builder
 	out.WriteString("| one H200, ms | forward, bf16 | of cuBLAS's rate | fastest other | step, bf16 | fastest other | float32-accurate: forward, step | PyTorch float32 |\n|---|---|---|---|---|---|---|---|\n")
 	for _, r := range runs {
-		if r.precision != "bf16" || r.image != "sm90a" || !strings.Contains(shortCases, r.name+" ") {
+		if r.precision != "bf16" || r.image != "sm90a" || !slices.Contains(shortCases, r.name) {
 			continue
 		}
 		shape, a := peerShape(r.name), accurate[r.name]
