@@ -2,8 +2,6 @@ package cuda
 
 import (
 	"errors"
-	"sync"
-	"sync/atomic"
 	"unsafe"
 )
 
@@ -21,17 +19,16 @@ func (s *stager) download(q queue, dst []byte, src address) error {
 	if err != nil {
 		return err
 	}
-	t := &delivery{ring: r, dst: dst, first: first, emptied: make([]atomic.Bool, n)}
-	var others sync.WaitGroup
+	t := &delivery{ring: r, dst: dst, first: first}
+	t.emptied.expect(n)
 	for range r.helpers(n) {
-		others.Go(t.work)
+		go t.work()
 	}
-	if err = t.fetch(q, src); err != nil {
-		t.quit.Store(true)
+	if err = t.fetch(q, src); err == nil {
+		t.work()
 	}
-	t.work()
-	r.idle.wake() // all pieces are somebody's
-	others.Wait()
+	t.emptied.end()
+	r.idle.wake()
 	return err
 }
 
@@ -39,17 +36,15 @@ func (s *stager) download(q queue, dst []byte, src address) error {
 type delivery struct {
 	ring    *ring
 	dst     []byte
-	first   int64         // its first place
-	emptied []atomic.Bool // pieces that are where they belong
-	next    atomic.Int64  // piece that nobody has begun to empty
-	quit    atomic.Bool
+	first   int64 // its first place
+	emptied claims
 }
 
 // fetch queues copies as the ring has room, and returns when all have arrived in it.
 func (t *delivery) fetch(q queue, src address) error {
-	r, n, sent, freed := t.ring, len(t.emptied), 0, 0
+	r, n, sent, freed := t.ring, len(t.emptied.done), 0, 0
 	for {
-		for freed < sent && t.emptied[freed].Load() {
+		for freed < sent && t.emptied.done[freed].Load() {
 			freed++
 		}
 		end := sent
@@ -74,25 +69,22 @@ func (t *delivery) fetch(q queue, src address) error {
 			return nil
 		default: // all that is in the ring has arrived
 			if !t.emptyNext() {
-				until(t.emptied[freed].Load)
+				until(t.emptied.done[freed].Load)
 			}
 		}
 	}
 }
 
 // work empties one piece after the other until there are none, or the download fails.
-func (t *delivery) work() {
-	t.ring.help(t.emptyNext, func() bool { return t.quit.Load() || t.next.Load() >= int64(len(t.emptied)) })
-}
+func (t *delivery) work() { t.ring.help(t.emptyNext, t.emptied.over) }
 
 // emptyNext brings the next piece to its place, if there is one that has arrived.
 func (t *delivery) emptyNext() bool {
-	r, k := t.ring, t.next.Load()
-	if k >= int64(len(t.emptied)) || t.first+k >= r.landed.Load() || !t.next.CompareAndSwap(k, k+1) {
-		return false
-	}
-	lo := int(k) * r.slot
-	copy(t.dst[lo:min(lo+r.slot, len(t.dst))], r.at(t.first+k))
-	t.emptied[k].Store(true)
-	return true
+	r := t.ring
+	return t.emptied.take(
+		func(k int64) bool { return t.first+k < r.landed.Load() },
+		func(k int64) {
+			lo := int(k) * r.slot
+			copy(t.dst[lo:min(lo+r.slot, len(t.dst))], r.at(t.first+k))
+		})
 }

@@ -1,10 +1,6 @@
 package cuda
 
-import (
-	"sync"
-	"sync/atomic"
-	"unsafe"
-)
+import "unsafe"
 
 // mostParts is the number of parts that a shipment may have: the queries' and the documents' of a pass.
 const mostParts = 2 * mostPortions
@@ -20,12 +16,9 @@ type shipment struct {
 
 	// What is staged, in pieces that take a slot each:
 	pieces [][]byte
-	first  int64         // place of the first piece
-	filled []atomic.Bool // pieces that are in the ring
-	next   atomic.Int64  // piece that nobody has begun to fill
-	sent   int           // pieces before it have been queued
-	quit   atomic.Bool
-	all    sync.WaitGroup
+	filled claims
+	first  int64 // place of the first piece
+	sent   int   // pieces before it have been queued
 }
 
 // part is a range of host memory on its way.
@@ -62,9 +55,9 @@ func (h *shipment) start() (err error) {
 	if h.first, err = ring.reserve(n); err != nil {
 		return err
 	}
-	h.filled = make([]atomic.Bool, n)
+	h.filled.expect(n)
 	for range ring.helpers(n) {
-		h.all.Go(h.work)
+		go h.work()
 	}
 	return nil
 }
@@ -162,7 +155,7 @@ func (h *shipment) send(least int) (moved bool, err error) {
 func (h *shipment) ready(p *part, least int) (end, bytes int) {
 	ring := h.device.staging.ring
 	end = h.sent
-	for end < p.end && bytes < mostCopy && h.filled[end].Load() {
+	for end < p.end && bytes < mostCopy && h.filled.done[end].Load() {
 		bytes += len(h.pieces[end])
 		end++
 		if ring.wraps(h.first + int64(end)) {
@@ -178,23 +171,17 @@ func (h *shipment) ready(p *part, least int) (end, bytes int) {
 // fillNext fills the next piece, if there is one and room for it. A piece is begun only then: the caller can send none
 // before it, however long the goroutine that has it may be kept from running.
 func (h *shipment) fillNext() bool {
-	ring, n := h.device.staging.ring, h.next.Load()
-	if n >= int64(len(h.pieces)) || !ring.vacant(h.first+n) || !h.next.CompareAndSwap(n, n+1) {
-		return false
-	}
-	ring.store(ring.at(h.first+n), h.pieces[n])
-	h.filled[n].Store(true)
-	return true
+	ring := h.device.staging.ring
+	return h.filled.take(
+		func(n int64) bool { return ring.vacant(h.first + n) },
+		func(n int64) { ring.store(ring.at(h.first+n), h.pieces[n]) })
 }
 
 // work fills one piece after the other until there are none, or the shipment ends early.
-func (h *shipment) work() {
-	h.device.staging.ring.help(h.fillNext, func() bool { return h.quit.Load() || h.next.Load() >= int64(len(h.pieces)) })
-}
+func (h *shipment) work() { h.device.staging.ring.help(h.fillNext, h.filled.over) }
 
 // end stops the reading of parts that have not been asked for. Nothing reads host memory by processor after it.
 func (h *shipment) end() {
-	h.quit.Store(true)
+	h.filled.end()
 	h.device.staging.ring.idle.wake()
-	h.all.Wait()
 }

@@ -145,7 +145,7 @@ func measureBus(b *testing.B, d *Device, bytes int) {
 func measureRing(b *testing.B, d *Device, src []byte) {
 	measureShipment(b, d, src, func(h *shipment) error {
 		for h.sent < len(h.pieces) {
-			if h.filled[h.sent].Load() {
+			if h.filled.done[h.sent].Load() {
 				h.sent++
 				d.staging.ring.giveBack(h.first + int64(h.sent))
 			} else if !h.fillNext() {

@@ -188,7 +188,7 @@ func TestTransferWaitsForOneGoroutine(t *testing.T) {
 	if err := h.start(); err != nil {
 		t.Fatal(err)
 	}
-	until(func() bool { return h.next.Load() > 0 })
+	until(func() bool { return h.filled.next.Load() > 0 })
 	h.open(0, a, nil)
 	if err := h.arrived(0); err != nil {
 		t.Fatal(err)
