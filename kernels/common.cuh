@@ -29,9 +29,19 @@ __device__ __forceinline__ void store_index(maxsim_ptr base, size_t i, bool wide
   if (wide) at<uint32_t>(base)[i] = v; else at<uint16_t>(base)[i] = (uint16_t)v;
 }
 
-// For both values v < cu[n] the first s in [0,n] with cu[s] >= v, all lanes of a warp together. The first 32 probes lie
-// where s would be if every sequence were as long as the average, so that equal lengths take one round; then 32 probes a
-// round over what is left. The rounds of both values wait for memory together.
+// The first s in [0,n] with cu[s] >= v, where v <= cu[n].
+__device__ __forceinline__ int lower_bound(const int* cu, int n, int v) {
+  int s = 0;
+  while (s < n) {
+    const int middle = s + (n - s) / 2;
+    if (__ldg(cu + middle) < v) s = middle + 1; else n = middle;
+  }
+  return s;
+}
+
+// The same for two values v < cu[n], all lanes of a warp together. The first 32 probes lie where s would be if every
+// sequence were as long as the average, so that equal lengths take one round; then 32 probes a round over what is left. The
+// rounds of both values wait for memory together.
 __device__ __forceinline__ void lower_bounds(int (&s)[2], const int* cu, int n, int total, const int (&v)[2], int lane) {
   int hi[2] = {n, n};
   s[0] = s[1] = 0;

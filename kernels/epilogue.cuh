@@ -9,7 +9,7 @@
 // max, compare, max, and two predicated moves written as multiplications by a run-time 1, because FSETP and FMNMX
 // already fill the ALU pipe and a select would join them there, while the FMA pipe is idle.
 #pragma once
-#include "common.cuh"
+#include "shares.cuh"
 
 // Running maximum of a lane's two rows; i: column inside the document as a float, exact below 2^24.
 struct Running {
@@ -50,15 +50,6 @@ __device__ __forceinline__ void see32(const float (&acc)[F][N], int c, Running (
       see<ARG>(v[2], v[3], s[f].m1, w[2 * f + 1], 8 * i, one);
     }
 }
-
-// The run of documents [ja,jb) that a CTA walks through with one tile of query rows, and where its results go.
-struct Run {
-  int ja, jb;        // documents
-  int c0, c1;        // their columns
-  int x0, x1;        // query rows of the tile, x1 - x0 at most the tile's height
-  int64_t winner;    // of (row 0, document 0), so that (x, j) is at winner + j*stride + x
-  int stride;
-};
 
 // Where the warpgroups (one or two) whose rows are one whole query add their slabs to a score, in the order of scores.cuh.
 // Two boards of 16 slabs a warpgroup in shared memory, used in turn so that one barrier a document is enough. Not for four
@@ -208,51 +199,3 @@ __device__ __forceinline__ void epilogue(const float (&acc)[F][N], Running (&s)[
   }
   settle_all();
 }
-
-// A CTA's share of the work: the flat range of (tile of query rows, column) positions is cut into equal shares at
-// document boundaries, tiles outermost, so that CTAs stream the same documents at the same time. Grouped: tile n means
-// the n-th tile of every query, and a run ends where the query does.
-template <int TILE> struct Shares {
-  int tile, ja, last_tile, last_j;
-  __device__ __forceinline__ Shares(const ForwardParams& p, int lane) {
-    const int* cud = at<const int>(p.cud);
-    const int tiles = ((int)p.maxq + TILE - 1) / TILE;
-    const int64_t all = (int64_t)tiles * p.totd, a = all * blockIdx.x / gridDim.x, b = all * (blockIdx.x + 1) / gridDim.x;
-    tile = (int)(a / p.totd);
-    last_tile = (int)(b / p.totd);
-    const int columns[2] = {(int)(a - tile * p.totd), (int)(b - last_tile * p.totd)};
-    int documents[2];
-    lower_bounds(documents, cud, (int)p.bd, (int)p.totd, columns, lane);
-    ja = documents[0];
-    last_j = documents[1];
-  }
-  // The next run with rows and columns, or false.
-  __device__ __forceinline__ bool next(const ForwardParams& p, Run& r) {
-    const int* cud = at<const int>(p.cud);
-    for (;;) {
-      if (tile > last_tile || (tile == last_tile && ja >= last_j)) return false;
-      int jb = tile == last_tile ? last_j : (int)p.bd;
-      if (ja >= jb) { tile++; ja = 0; continue; }
-      if (p.group == 0) {
-        r.x0 = tile * TILE;
-        r.x1 = min(r.x0 + TILE, (int)p.totq);
-        r.winner = 0;
-        r.stride = (int)p.totq;
-      } else {
-        const int i = ja / (int)p.group, first = i * (int)p.group;
-        const int lo = __ldg(at<const int>(p.cuq) + i), hi = __ldg(at<const int>(p.cuq) + i + 1);
-        jb = min(jb, first + (int)p.group);
-        r.x0 = lo + tile * TILE;
-        r.x1 = min(r.x0 + TILE, hi);
-        r.stride = hi - lo;
-        r.winner = (int64_t)lo * p.group - (int64_t)first * r.stride - lo;
-      }
-      r.ja = ja;
-      r.jb = jb;
-      r.c0 = __ldg(cud + ja);
-      r.c1 = __ldg(cud + jb);
-      ja = jb;
-      if (r.x0 < r.x1 && r.c0 < r.c1) return true;
-    }
-  }
-};

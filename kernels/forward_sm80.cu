@@ -35,7 +35,7 @@ template <class Op, int KSTEPS, bool ARG> __device__ __forceinline__ void forwar
   const uint32_t to = (ch >> 3) * HALF + swizzled(r0, ch & 7);
 
   NoBoard board;
-  Shares<TILE> shares(p, lane);
+  Shares<TILE, 0> shares(p, lane);
   Run run;
   while (shares.next(p, run)) {
     uint32_t a[2][KSTEPS][4];
@@ -113,7 +113,7 @@ template <class Op, bool ARG> __device__ __forceinline__ void forward_stream(con
   const uint32_t to = swizzled(r0, ch);
 
   NoBoard board;
-  Shares<TILE> shares(p, lane);
+  Shares<TILE, Op::BYTES> shares(p, lane);
   Run run;
   while (shares.next(p, run)) {
     const WarpRows<1> rows(p, run, run.x0 + warp * 16, lane);

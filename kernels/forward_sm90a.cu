@@ -29,6 +29,7 @@ template <class Op_, int KSTEPS_, int GROUPS_, bool DEEP_, Query QUERY_> struct 
   static constexpr int KSTEPS = KSTEPS_, GROUPS = GROUPS_, TILE = 64 * GROUPS, COLUMNS = 128;
   static constexpr bool DEEP = DEEP_;  // several stages a tile
   static constexpr Query QUERY = QUERY_;
+  static constexpr int AGAIN = QUERY == STREAM ? Op::BYTES : 0;  // of Shares
   static constexpr int LOW = Op::SPLIT ? 64 : 1;          // accumulators of the small products
   static constexpr int SUM = Op::SPLIT && DEEP ? 64 : 1;  // sums of finished accumulators of the large ones
   static constexpr int CHUNKS = (KSTEPS + 3) / 4, DBYTES = CHUNKS * COLUMNS * 128, QBYTES = QUERY == REGISTERS ? 0 : CHUNKS * TILE * 128;
@@ -67,7 +68,7 @@ template <class S> struct Ring {
 };
 
 // The fetching thread.
-template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params& P, const Ring<S>& ring, Shares<S::TILE>& shares) {
+template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params& P, const Ring<S>& ring, Shares<S::TILE, S::AGAIN>& shares) {
   const uint64_t documents = read_policy(P.f.maxq <= S::TILE);  // one tile: documents are read once
   int st = 0, ph = 0, qph = 0;
   Run run;
@@ -181,7 +182,7 @@ struct Turn {
 
 // One warpgroup of 64 query rows.
 template <class S, bool ARG>
-__device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S>& ring, Shares<S::TILE>& shares, int group) {
+__device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S>& ring, Shares<S::TILE, S::AGAIN>& shares, int group) {
   const ForwardParams& p = P.f;
   const int tid = threadIdx.x & 127, lane = threadIdx.x & 31;
   const float one = __int_as_float(0x3f800000 + (int)(p.dim >> 62));  // 1, but the compiler cannot know
@@ -249,7 +250,7 @@ template <class S, bool ARG> __device__ __forceinline__ void forward(const Forwa
     ring.init();
   }
   __syncthreads();
-  Shares<S::TILE> shares(P.f, threadIdx.x & 31);  // from offsets alone, which no launch writes
+  Shares<S::TILE, S::AGAIN> shares(P.f, threadIdx.x & 31);  // from offsets alone, which no launch writes
   await_earlier_launches();
   const int wg = __shfl_sync(~0u, threadIdx.x >> 7, 0);  // uniform, and the compiler knows it
   if (wg == 0) {

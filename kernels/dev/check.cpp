@@ -239,6 +239,7 @@ int main(int argc, char** argv) {
       {"tiny stream", 2, 3, 1, 20, 1, 60, 600}, {"tiny long queries", 1, 2, 100, 128, 1, 60, 100},
       {"tiny several long queries", 3, 2, 66, 128, 1, 90, 128}, {"tiny grouped long queries", 2, 0, 66, 128, 1, 90, 128, 2},
       {"tiny longer queries", 1, 2, 129, 160, 1, 60, 64}, {"tiny longer queries 96", 1, 2, 129, 160, 1, 60, 96},
+      {"tiny rounds", 12, 12, 100, 128, 0, 12, 264}, {"tiny rounds, few documents", 17, 5, 100, 128, 0, 12, 300},
       {"tiny longer queries 128", 1, 2, 129, 160, 1, 60, 128}, {"tiny longer queries 256", 1, 2, 129, 160, 1, 60, 256},
   };
   if (tiny) kinds = every;
