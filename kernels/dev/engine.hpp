@@ -46,6 +46,8 @@ struct Ways {
   int residents = 4;          // CTAs of grad_d on a multiprocessor
   bool in_order = false;      // grad_q not beside the CSR
   bool early = false;         // grad_d, too, begins while the launch before it is under way
+  int crowd = 1;              // CTAs of a forward for each place that it has on the GPU
+  int unused = 0;             // bytes of shared memory that a forward does not get, for a shorter ring
 };
 
 // Everything one problem needs on the device, made once; the steps are launches only.
@@ -148,8 +150,8 @@ struct Engine {
   }
   void product() {
     if (totd == 0 || totq == 0) return;
-    const unsigned grid = (unsigned)(choice.ctas * gpu.sms);
-    if (choice.kernel.find("sm90a") != std::string::npos) gpu.launch(choice.kernel, fp, grid, 1, 1, choice.block, choice.shared, gpu.stream);
+    const unsigned grid = (unsigned)(choice.ctas * gpu.sms * ways.crowd);
+    if (choice.kernel.find("sm90a") != std::string::npos) gpu.launch(choice.kernel, fp, grid, 1, 1, choice.block, choice.shared - ways.unused, gpu.stream);
     else gpu.launch(choice.kernel, fp.f, grid, 1, 1, choice.block, choice.shared, gpu.stream);
     if (p == SPLIT) {
       ForwardParams f = fp.f;
