@@ -1,7 +1,8 @@
 // Tensor core forward for Hopper: a persistent CTA streams its run of document columns past a tile of query rows.
 //
 //   warpgroup 0   one thread fetches: tensor map copies of document columns (128 a tile, CHUNKS x 128 bytes of each a
-//                 stage) into a ring of stages; the rest of the warpgroup only gives its registers away.
+//                 stage, in boxes of 128 bytes of BOX columns) into a ring of stages; the rest of the warpgroup only
+//                 gives its registers away.
 //   the others    each owns 64 query rows: waits for a stage, multiplies (wgmma m64n128), gives the stage back and folds
 //                 the 64x128 products into running maxima while the other warpgroups multiply. Where a tile is one stage
 //                 they do it in turn.
@@ -39,6 +40,9 @@ template <class Op_, int KSTEPS_, int GROUPS_, bool DEEP_, Query QUERY_> struct 
   static constexpr int FEW = 24, MANY = GROUPS == 4 ? 112 : GROUPS == 1 ? 216 : 240;  // registers of a thread
   // One query in one or two warpgroups: they can write its scores.
   using Board = typename std::conditional<GROUPS <= 2 && !Op::SPLIT, SlabBoard<GROUPS>, NoBoard>::type;
+  // Where documents are read once, and a stage holds whole columns: small boxes, so that all bytes of a column are read
+  // from memory nearly at the same time.
+  static constexpr int BOX = std::is_same<Board, NoBoard>::value || DEEP ? COLUMNS : 16;
   static constexpr int BOARD = 256, CONTROL = BOARD + 128 * (GROUPS == 2 ? 2 : 1);  // bytes behind the tiles: barriers, then the slab boards
   static_assert(FEW + GROUPS * MANY <= 65536 / (CTAS * THREADS) / 8 * 8 * (GROUPS + 1), "setmaxnreg.inc would wait for ever");
 };
@@ -85,13 +89,15 @@ template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params
         const uint32_t to = ring.stage0 + st * S::STAGE, bar = ring.full + 8 * st;
         barrier_wait(ring.empty + 8 * st, ph ^ 1);
         barrier_expect(bar, S::STAGE);
+        for (int y = 0; y < S::COLUMNS; y += S::BOX)
 #pragma unroll
-        for (int b = 0; b < S::CHUNKS; b++) {
-          const int x = 64 * (k * S::CHUNKS + b);
-          copy_box(to + b * S::COLUMNS * 128, P.dtile, bar, x, c, documents);
-          if constexpr (S::QUERY == STREAM)
-            for (int g = 0; g < S::GROUPS; g++) copy_box(to + S::DBYTES + (b * S::GROUPS + g) * 8192, P.qtile, bar, x, run.x0 + 64 * g);
-        }
+          for (int b = 0; b < S::CHUNKS; b++)
+            copy_box(to + (b * S::COLUMNS + y) * 128, P.dtile, bar, 64 * (k * S::CHUNKS + b), c + y, documents);
+        if constexpr (S::QUERY == STREAM)
+#pragma unroll
+          for (int b = 0; b < S::CHUNKS; b++)
+            for (int g = 0; g < S::GROUPS; g++)
+              copy_box(to + S::DBYTES + (b * S::GROUPS + g) * 8192, P.qtile, bar, 64 * (k * S::CHUNKS + b), run.x0 + 64 * g);
         if (++st == ring.stages) { st = 0; ph ^= 1; }
       }
   }

@@ -66,7 +66,7 @@ struct ForwardParams {
 
 // maxsim_forward_*_sm90a: two tensor maps (cuTensorMapEncodeTiled, 128 bytes each) in front.
 struct alignas(64) ForwardSm90Params {
-  uint8_t dtile[128];  // d: box 64 x 128 halves
+  uint8_t dtile[128];  // d: box 64 x 128 halves, 64 x 16 for k8_m64 and k8_m128
   uint8_t qtile[128];  // q: box 64 x 64 halves
   ForwardParams f;
   int64_t pad[7];      // to a multiple of 64 bytes

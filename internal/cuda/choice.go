@@ -8,6 +8,7 @@ package cuda
 type forwardKernel struct {
 	call
 	hopper bool
+	box    int
 	whole  bool
 }
 
@@ -24,7 +25,7 @@ func chooseForward(on Properties, product string, rowBytes, rows int64, record b
 	if record {
 		epilogue = "_arg"
 	}
-	k.whole = shape.whole
+	k.box, k.whole = shape.box, shape.whole
 	k.call = call{
 		kernel: "maxsim_forward_" + product + shape.name + epilogue + architecture,
 		grid:   dim3{uint32(shape.perSM * on.Multiprocessors), 1, 1},
@@ -40,6 +41,7 @@ type forwardShape struct {
 	perSM   int
 	threads uint32
 	shared  uint32
+	box     int  // document rows that one copy of a tensor map brings
 	whole   bool // chosen only for queries that fit a block's tile, whose scores it can write
 }
 
@@ -47,19 +49,23 @@ func shapeAmpere(product string, rowBytes int64) forwardShape {
 	half := product == "bf16" || product == "f16"
 	switch {
 	case half && rowBytes <= 128:
-		return forwardShape{"_k4", 2, 128, 24 << 10, false}
+		return forwardShape{name: "_k4", perSM: 2, threads: 128, shared: 24 << 10}
 	case half && rowBytes <= 192:
-		return forwardShape{"_k6", 2, 128, 48 << 10, false}
+		return forwardShape{name: "_k6", perSM: 2, threads: 128, shared: 48 << 10}
 	case half && rowBytes <= 256:
-		return forwardShape{"_k8", 2, 128, 48 << 10, false}
+		return forwardShape{name: "_k8", perSM: 2, threads: 128, shared: 48 << 10}
 	}
-	return forwardShape{"_stream", 1, 256, 96 << 10, false}
+	return forwardShape{name: "_stream", perSM: 1, threads: 256, shared: 96 << 10}
 }
 
 func shapeHopper(product string, rowBytes, rows int64) forwardShape {
-	m64 := func(name string) forwardShape { return forwardShape{name, 2, 256, 115712, true} }
-	m128 := func(name string) forwardShape { return forwardShape{name, 1, 384, 232448, name == "_k8_m128"} }
-	m256 := func(name string) forwardShape { return forwardShape{name, 1, 640, 232448, false} }
+	const most = 232448 // bytes of shared memory that a block can have
+	m128 := func(name string) forwardShape {
+		return forwardShape{name: name, perSM: 1, threads: 384, shared: most, box: 128}
+	}
+	m256 := func(name string) forwardShape {
+		return forwardShape{name: name, perSM: 1, threads: 640, shared: most, box: 128}
+	}
 	switch product {
 	case "tf32":
 		if rowBytes <= 512 {
@@ -77,11 +83,11 @@ func shapeHopper(product string, rowBytes, rows int64) forwardShape {
 	}
 	switch {
 	case rows <= 64 && rowBytes <= 256:
-		return m64("_k8_m64")
+		return forwardShape{name: "_k8_m64", perSM: 2, threads: 256, shared: 82944, box: 16, whole: true}
 	case rows <= 64 && rowBytes <= 768:
-		return m64("_long_m64")
+		return forwardShape{name: "_long_m64", perSM: 2, threads: 256, shared: 115712, box: 128, whole: true}
 	case rows <= 128 && rowBytes <= 256:
-		return m128("_k8_m128")
+		return forwardShape{name: "_k8_m128", perSM: 1, threads: 384, shared: most, box: 16, whole: true}
 	case rowBytes <= 128:
 		return m256("_k4_m256")
 	case rowBytes <= 192:

@@ -190,11 +190,8 @@ func (f *pass[T]) product(c portion) error {
 	return launch(dev, exactCall("exact_f32", dev.properties), &exact)
 }
 
-// Boxes of the tensor maps: 128 bytes of as many rows as a kernel multiplies at once.
-const (
-	boxQ = 64
-	boxD = 128
-)
+// boxQ is how many query rows one copy of a tensor map brings.
+const boxQ = 64
 
 // tensorCores queues the product of packed rows.
 func (f *pass[T]) tensorCores(params *forwardParams, c portion) error {
@@ -209,7 +206,7 @@ func (f *pass[T]) tensorCores(params *forwardParams, c portion) error {
 	}
 	hopper := forwardSm90Params{f: *params}
 	var err error
-	if hopper.dtile, err = drv.tensorMap(params.d, rowBytes, params.totd, boxD); err != nil {
+	if hopper.dtile, err = drv.tensorMap(params.d, rowBytes, params.totd, k.box); err != nil {
 		return err
 	}
 	if hopper.qtile, err = drv.tensorMap(params.q, rowBytes, params.totq, boxQ); err != nil {

@@ -138,11 +138,6 @@ static bool compare_ways(Gpu& gpu, Timer& timer, Engine& e, bool train, const st
       {"not overlapped", [&] { gpu.overlap = false; }},
   };
   if (e.qs.p && !e.identity) ways.push_back({"packed apart", [&] { e.ways.packed_apart = true; }});
-  if (e.hopper && e.maxq <= e.choice.tile) {  // documents are read once: memory is what counts
-    for (int crowd : {2, 4, 8})
-      ways.push_back({std::to_string(crowd) + " times the CTAs", [&e, crowd] { e.ways.crowd = crowd; }});
-    ways.push_back({"ring 32 KB shorter", [&e] { e.ways.unused = 32768; }});
-  }
   if (train) {
     ways.push_back({"dd with 4 rows a warp", [&e] { e.ways.rows = 4; }, false});
     for (int waves : {1, 2, 3, 4, 6, 9})

@@ -224,6 +224,7 @@ int main(int argc, char** argv) {
       {"one row each", 17, 19, 1, 1, 1, 1, 40},
       {"many tiny documents", 5, 900, 1, 9, 0, 5, 32},
       {"all empty", 3, 4, 0, 3, 0, 0, 16},
+      {"rounds", 250, 11, 120, 128, 0, 4, 264},
   };
   const int dims[] = {1, 3, 7, 8, 16, 20, 31, 33, 48, 64, 72, 96, 100, 130, 160, 192, 200, 256, 264, 320, 384, 512, 768, 1024, 2048, 4096};
   for (int dim : dims) kinds.push_back({"dim " + std::to_string(dim), 3, 5, 1, 40, 1, dim > 1024 ? 60 : 150, dim, 0, dim % 3 == 0, false, false});
@@ -240,6 +241,7 @@ int main(int argc, char** argv) {
       {"tiny several long queries", 3, 2, 66, 128, 1, 90, 128}, {"tiny grouped long queries", 2, 0, 66, 128, 1, 90, 128, 2},
       {"tiny longer queries", 1, 2, 129, 160, 1, 60, 64}, {"tiny longer queries 96", 1, 2, 129, 160, 1, 60, 96},
       {"tiny rounds", 12, 12, 100, 128, 0, 12, 264}, {"tiny rounds, few documents", 17, 5, 100, 128, 0, 12, 300},
+      {"tiny rounds, short documents", 12, 13, 100, 128, 1, 1, 264},
       {"tiny longer queries 128", 1, 2, 129, 160, 1, 60, 128}, {"tiny longer queries 256", 1, 2, 129, 160, 1, 60, 256},
   };
   if (tiny) kinds = every;

@@ -9,6 +9,7 @@ inline int up(int64_t n, int64_t to) { return (int)((n + to - 1) / to); }
 struct Choice {
   std::string kernel;
   int ctas, block, shared, tile;
+  int box = 128;  // rows of a box of dtile
 };
 
 inline Choice choose(Precision p, bool hopper, int rows, int row, bool arg) {
@@ -21,8 +22,9 @@ inline Choice choose(Precision p, bool hopper, int rows, int row, bool arg) {
   }
   if (p == SPLIT) return {type + (row <= 512 ? "k16_m128" : row <= 1024 ? "long_m128" : "stream") + tail + "_sm90a", 1, 384, most, 128};
   if (p == TF32) return {type + (row <= 512 ? "long_m256" : "stream") + tail + "_sm90a", 1, 640, most, 256};
-  if (rows <= 64 && row <= 768) return {type + (row <= 256 ? "k8_m64" : "long_m64") + tail + "_sm90a", 2, 256, 115712, 64};
-  if (rows <= 128 && row <= 256) return {type + "k8_m128" + tail + "_sm90a", 1, 384, most, 128};
+  if (rows <= 64 && row <= 256) return {type + "k8_m64" + tail + "_sm90a", 2, 256, 82944, 64, 16};
+  if (rows <= 64 && row <= 768) return {type + "long_m64" + tail + "_sm90a", 2, 256, 115712, 64};
+  if (rows <= 128 && row <= 256) return {type + "k8_m128" + tail + "_sm90a", 1, 384, most, 128, 16};
   return {type + (row <= 128 ? "k4_m256" : row <= 192 ? "k6_m256" : row <= 256 ? "k8_m256" : row <= 512 ? "long_m256" : "stream") + tail + "_sm90a", 1, 640, most, 256};
 }
 
@@ -46,8 +48,6 @@ struct Ways {
   int residents = 4;          // CTAs of grad_d on a multiprocessor
   bool in_order = false;      // grad_q not beside the CSR
   bool early = false;         // grad_d, too, begins while the launch before it is under way
-  int crowd = 1;              // CTAs of a forward for each place that it has on the GPU
-  int unused = 0;             // bytes of shared memory that a forward does not get, for a shorter ring
 };
 
 // Everything one problem needs on the device, made once; the steps are launches only.
@@ -121,7 +121,7 @@ struct Engine {
     direct = !gaps && hopper && p <= F16 && choice.tile <= 128 && (group || bq == 1);
     if (direct) f.scores = scores.p;
     if (!exact && hopper) {
-      tensor_map(fp.dtile, ds_.p, (int64_t)ld * storage, totd, 128);
+      tensor_map(fp.dtile, ds_.p, (int64_t)ld * storage, totd, choice.box);
       tensor_map(fp.qtile, qs.p, (int64_t)ld * storage, totq, 64);
     }
     CK(cuCtxSynchronize());  // uploads and poison are on the default stream
@@ -150,8 +150,8 @@ struct Engine {
   }
   void product() {
     if (totd == 0 || totq == 0) return;
-    const unsigned grid = (unsigned)(choice.ctas * gpu.sms * ways.crowd);
-    if (choice.kernel.find("sm90a") != std::string::npos) gpu.launch(choice.kernel, fp, grid, 1, 1, choice.block, choice.shared - ways.unused, gpu.stream);
+    const unsigned grid = (unsigned)(choice.ctas * gpu.sms);
+    if (choice.kernel.find("sm90a") != std::string::npos) gpu.launch(choice.kernel, fp, grid, 1, 1, choice.block, choice.shared, gpu.stream);
     else gpu.launch(choice.kernel, fp.f, grid, 1, 1, choice.block, choice.shared, gpu.stream);
     if (p == SPLIT) {
       ForwardParams f = fp.f;

@@ -252,7 +252,7 @@ void forward_grid(const Launch &l, int sms) {
 	bool hopper = has(l, "_sm90a"), two = has(l, hopper ? "_m64_" : "_k"); // blocks on a multiprocessor
 	unsigned threads = !hopper ? (two ? 128 : 256) : two ? 256 : has(l, "_m128_") || has(l, "_split_") ? 384 : 640;
 	grid(l, two ? 2 * sms : sms, 1, 1, threads);
-	unsigned shared = hopper ? (two ? 115712 : 232448) : has(l, "_k4_") ? 24576 : two ? 49152 : 98304;
+	unsigned shared = hopper ? (!two ? 232448 : has(l, "_long_") ? 115712 : 82944) : has(l, "_k4_") ? 24576 : two ? 49152 : 98304;
 	expect(l.shared == shared, l.kernel + ": " + std::to_string(l.shared) + " bytes of shared memory, expected " + std::to_string(shared));
 }
 
@@ -270,7 +270,7 @@ void forward_packed(const Launch &l, int sms) {
 	if (!has(l, "_sm90a")) return forward<float>(l, params<ForwardParams>(l), format);
 	auto p = params<ForwardSm90Params>(l);
 	int64_t size = element<float>(format);
-	check_map(p.dtile, p.f.d, p.f.ldd * size, p.f.totd, 128, "dtile");
+	check_map(p.dtile, p.f.d, p.f.ldd * size, p.f.totd, has(l, "_k8_m64_") || has(l, "_k8_m128_") ? 16 : 128, "dtile");
 	check_map(p.qtile, p.f.q, p.f.ldq * size, p.f.totq, 64, "qtile");
 	forward<float>(l, p.f, format);
 }
