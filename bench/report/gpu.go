@@ -61,10 +61,7 @@ func kernelRuns(all *results) ([]kernelRun, error) {
 
 // gpuTable shows the kernels' times beside the peers'.
 func gpuTable(all *results) (string, error) {
-	peers, from, err := peerTimes(all)
-	if err != nil {
-		return "", err
-	}
+	peers := peerTimes(all)
 	runs, err := kernelRuns(all)
 	if err != nil {
 		return "", err
@@ -94,7 +91,7 @@ func gpuTable(all *results) (string, error) {
 		fmt.Fprintf(&out, "| %s: %s | %.3f | %.3f | %s | %s | %s | %s | %s |\n", name, r.shape, r.forward, r.argmax,
 			cell("%.3f", r.step, r.step > 0), extra, forward, step, strings.Join(naive, ", "))
 	}
-	fmt.Fprintf(&out, "\nOne NVIDIA H200, `bench/results/gpu/%s`; peers: %s%s\n", kernelsFile, from, ceilings(all))
+	fmt.Fprintf(&out, "\nOne NVIDIA H200, `bench/results/gpu/%s`; peers: %s%s\n", kernelsFile, peersFrom, ceilings(all))
 	return out.String(), nil
 }
 
@@ -131,6 +128,10 @@ func gpuShortTable(all *results) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	rows = slices.DeleteFunc(rows, func(r row) bool { return r.file != peersFile })
+	if len(rows) == 0 {
+		return "", fmt.Errorf("no rate of cuBLAS in %s", peersFile)
+	}
 	peak := rows[0].metrics["TFLOP/s"]
 	accurate := map[string]kernelRun{}
 	for _, r := range runs {
@@ -150,15 +151,15 @@ func gpuShortTable(all *results) (string, error) {
 			together(cell("%.3f", a.forward, a.forward > 0), cell("%.3f", a.step, a.step > 0)),
 			together(naiveTime(all, "F"+shape, "split"), naiveTime(all, "T"+shape, "split")))
 	}
-	fmt.Fprintf(&out, "\nCold L2, medians, inputs on the device; others: flash-maxsim (FM), late-interaction-kernels (LIK), PyTorch (naive, compile), 16-bit inputs; cuBLAS: bf16, 8192 × 8192 × 8192, %.0f TFLOP/s. `bench/results/gpu/%s`, `%s`, commit %.10s\n",
-		peak, kernelsFile, peersFile, rows[0].config["commit"])
+	fmt.Fprintf(&out, "\nCold L2, medians, inputs on the device; others: flash-maxsim (FM), late-interaction-kernels (LIK), PyTorch (naive, compile), 16-bit inputs; cuBLAS: bf16, 8192 × 8192 × 8192, %.0f TFLOP/s. `bench/results/gpu/%s`, commit %.10s; others: %s\n",
+		peak, kernelsFile, rows[0].config["commit"], peersFrom)
 	return out.String(), nil
 }
 
 // fastest returns the least time of others for a case, who it is, and how many times ours it is: bold where it is less.
 func fastest(all *results, name string, ours float64) string {
 	best, by := 0.0, ""
-	for _, r := range all.find("Peer", "case", name) {
+	for _, r := range peerRows(all, "case", name) {
 		if ms := 1e3 * r.metrics["sec/op"]; r.params["dtype"] != "fp32" && (by == "" || ms < best) {
 			best, by = ms, r.params["impl"]
 		}
@@ -187,7 +188,7 @@ var naiveOf = map[string]string{"split": "naive-ieee", "tf32": "naive-tf32", "f1
 
 // naiveTime is what that graph takes for a case, in ms.
 func naiveTime(all *results, name, precision string) string {
-	rows := all.find("Peer", "case", name, "impl", naiveOf[precision])
+	rows := peerRows(all, "case", name, "impl", naiveOf[precision])
 	if len(rows) == 0 {
 		return "–"
 	}

@@ -286,30 +286,40 @@ func TestThousandStepsOnTheCard(t *testing.T) {
 	if err := d.SetMemoryLimit(bound); err != nil {
 		t.Fatal(err)
 	}
-	before, err := d.Memory()
-	if err != nil {
-		t.Fatal(err)
-	}
 	e, s := NewEngine[float32](d, Float32), newSample[float32](15, 0)
 	want := newSample[float32](15, 0)
 	if err := want.run(e); err != nil {
 		t.Fatal(err)
 	}
-	for step := range 1000 {
-		tape, err := e.Forward(&s.b, s.q, s.d, s.scores, true)
+	memory := func() MemoryReport {
+		m, err := d.Memory()
 		if err != nil {
-			t.Fatalf("step %d: %v", step, err)
+			t.Fatal(err)
 		}
-		if err := e.Backward(&s.b, s.q, s.d, tape, s.ds, s.dq, s.dd); err != nil {
-			t.Fatalf("step %d: %v", step, err)
+		return m
+	}
+	for tries := 1; ; tries++ {
+		before := memory()
+		for step := range 1000 {
+			tape, err := e.Forward(&s.b, s.q, s.d, s.scores, true)
+			if err != nil {
+				t.Fatalf("step %d: %v", step, err)
+			}
+			if err := e.Backward(&s.b, s.q, s.d, tape, s.ds, s.dq, s.dd); err != nil {
+				t.Fatalf("step %d: %v", step, err)
+			}
 		}
-	}
-	m, err := d.Memory()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m.Held > bound || before.Free-m.Free > bound+64<<20 {
-		t.Errorf("held %d bytes, bound %d; the card has %d bytes less", m.Held, bound, before.Free-m.Free)
+		after := memory()
+		if after.Held > bound {
+			t.Errorf("held %d bytes, bound %d", after.Held, bound)
+		}
+		lost := before.Free - after.Free
+		if lost <= bound+64<<20 {
+			break
+		}
+		if tries == 5 { // another process on the card may take memory meanwhile, but not every time
+			t.Fatalf("the card has %d bytes less", lost)
+		}
 	}
 	if err := sameBits(s, want); err != nil {
 		t.Errorf("the last step: %v", err)
