@@ -18,7 +18,7 @@
 # time limits of the stages, EXAMPLE_FLAGS are further flags of the example, TEST_FLAGS of the tests and benchmarks.
 set -euo pipefail
 
-declare -A limit=([check]=150 [sanitize]=350 [tests]=120 [kernels]=300 [engine]=160 [warm]=260 [peers]=420 [example]=160)
+declare -A limit=([check]=150 [sanitize]=500 [tests]=120 [kernels]=300 [engine]=160 [warm]=260 [peers]=420 [example]=160)
 order=(check sanitize tests kernels engine warm peers example)
 
 usage() {
