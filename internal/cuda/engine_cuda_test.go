@@ -84,11 +84,13 @@ func sameBits[T layout.Float](a, b *sample[T]) error {
 	return nil
 }
 
-// setRing makes the device's next transfers go through a ring of that size.
+// setRing makes the device's next transfers go through a new ring, of that size. Goroutines of earlier transfers may still
+// look at the old one.
 func setRing(t testing.TB, d *Device, slot, slots int) {
 	if err := d.exclusively(d.staging.close); err != nil {
 		t.Fatal(err)
 	}
+	d.staging = newStager(d.drv)
 	d.staging.ring.slot, d.staging.ring.slots = slot, int64(slots)
 }
 

@@ -11,6 +11,7 @@ const mostParts = 2 * mostPortions
 // its mark, so that nobody waits for later parts, which may be queued by then.
 type shipment struct {
 	device *Device
+	ring   *ring
 	parts  []part
 	now    int // part that is being queued
 
@@ -30,13 +31,13 @@ type part struct {
 	gate   mark // passed when dst is free; nil: it is
 }
 
-func newShipment(d *Device) *shipment { return &shipment{device: d} }
+func newShipment(d *Device) *shipment { return &shipment{device: d, ring: d.staging.ring} }
 
 // add appends a part, whose number is the count of those before it.
 func (h *shipment) add(src []byte) {
 	p := part{src: src, closed: true}
 	if len(src) > 0 && !h.device.host.contains(unsafe.Pointer(&src[0]), int64(len(src))) {
-		size := h.device.staging.ring.slot
+		size := h.ring.slot
 		for lo := 0; lo < len(src); lo += size {
 			h.pieces = append(h.pieces, src[lo:min(lo+size, len(src))])
 		}
@@ -51,12 +52,11 @@ func (h *shipment) start() (err error) {
 	if n == 0 {
 		return nil
 	}
-	ring := h.device.staging.ring
-	if h.first, err = ring.reserve(n); err != nil {
+	if h.first, err = h.ring.reserve(n); err != nil {
 		return err
 	}
 	h.filled.expect(n)
-	for range ring.helpers(n) {
+	for range h.ring.helpers(n) {
 		go h.work()
 	}
 	return nil
@@ -71,7 +71,7 @@ func (h *shipment) open(k int, dst address, gate mark) {
 // arrived makes what is queued on the work queue from now on see part k, which is open, and all parts before it, and wait
 // for no other.
 func (h *shipment) arrived(k int) error {
-	d, ring := h.device, h.device.staging.ring
+	d, ring := h.device, h.ring
 	for p := (patience{}); h.now <= k; {
 		moved, err := h.send(leastCopy)
 		if err == nil && !moved && h.fillNext() {
@@ -121,7 +121,7 @@ func (h *shipment) send(least int) (moved bool, err error) {
 		if end, bytes = h.ready(p, least); bytes == 0 {
 			return false, nil
 		}
-		from = d.staging.ring.at(h.first + int64(h.sent))[:bytes]
+		from = h.ring.at(h.first + int64(h.sent))[:bytes]
 	}
 	if p.gate != nil {
 		if err := d.in.wait(p.gate); err != nil {
@@ -135,7 +135,7 @@ func (h *shipment) send(least int) (moved bool, err error) {
 		}
 	}
 	if p.end > 0 {
-		if err := d.staging.ring.depart(d.in, h.first+int64(end)); err != nil {
+		if err := h.ring.depart(d.in, h.first+int64(end)); err != nil {
 			return false, err
 		}
 		p.dst += address(len(from))
@@ -153,12 +153,11 @@ func (h *shipment) send(least int) (moved bool, err error) {
 // ready returns the end of the pieces of p that one copy takes now, and their bytes: none if it could be of least bytes
 // later and is not now.
 func (h *shipment) ready(p *part, least int) (end, bytes int) {
-	ring := h.device.staging.ring
 	end = h.sent
 	for end < p.end && bytes < mostCopy && h.filled.done[end].Load() {
 		bytes += len(h.pieces[end])
 		end++
-		if ring.wraps(h.first + int64(end)) {
+		if h.ring.wraps(h.first + int64(end)) {
 			return end, bytes
 		}
 	}
@@ -171,17 +170,16 @@ func (h *shipment) ready(p *part, least int) (end, bytes int) {
 // fillNext fills the next piece, if there is one and room for it. A piece is begun only then: the caller can send none
 // before it, however long the goroutine that has it may be kept from running.
 func (h *shipment) fillNext() bool {
-	ring := h.device.staging.ring
 	return h.filled.take(
-		func(n int64) bool { return ring.vacant(h.first + n) },
-		func(n int64) { ring.store(ring.at(h.first+n), h.pieces[n]) })
+		func(n int64) bool { return h.ring.vacant(h.first + n) },
+		func(n int64) { h.ring.store(h.ring.at(h.first+n), h.pieces[n]) })
 }
 
 // work fills one piece after the other until there are none, or the shipment ends early.
-func (h *shipment) work() { h.device.staging.ring.help(h.fillNext, h.filled.over) }
+func (h *shipment) work() { h.ring.help(h.fillNext, h.filled.over) }
 
 // end stops the reading of parts that have not been asked for. Nothing reads host memory by processor after it.
 func (h *shipment) end() {
 	h.filled.end()
-	h.device.staging.ring.idle.wake()
+	h.ring.idle.wake()
 }
