@@ -114,6 +114,9 @@ func (d *Device) SetMemoryLimit(bytes int64) error {
 	if d.isCPU() {
 		return fmt.Errorf("%w: the CPU has no memory limit to set", ErrConfig)
 	}
+	if bytes < 0 {
+		return fmt.Errorf("%w: memory limit of %d bytes, expected 0 or more", ErrConfig, bytes)
+	}
 	return deviceError(d.cuda.SetMemoryLimit(bytes))
 }
 

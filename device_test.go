@@ -27,6 +27,17 @@ func TestDeviceNames(t *testing.T) {
 	}
 }
 
+// TestNegativeMemoryLimit is a mistake in the call, not one of the device.
+func TestNegativeMemoryLimit(t *testing.T) {
+	gpu, err := openCUDA()
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := gpu.SetMemoryLimit(-1); !errors.Is(err, maxsim.ErrConfig) || !strings.Contains(err.Error(), "-1 bytes, expected 0 or more") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestTheCPUAsADevice: a nil Device and one that was not opened answer every method, and run nodes.
 func TestTheCPUAsADevice(t *testing.T) {
 	for _, cpu := range []*maxsim.Device{nil, new(maxsim.Device)} {

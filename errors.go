@@ -32,5 +32,6 @@ var (
 //	if err := vm.RunAll(); errors.Is(maxsim.Cause(err), maxsim.ErrOffsets) { … }
 //
 // Gorgonia's machines wrap what an op returns in types that errors.Is cannot always look through; its Grad keeps nothing
-// but the text. An error that carries none of this package's sentinels comes back unchanged.
+// but the text. An error that carries none of this package's sentinels comes back unchanged. Test the result with errors.Is,
+// not with ==: some of Gorgonia's errors cannot be compared, and == panics.
 func Cause(err error) error { return machine.Cause(err, "maxsim: ") }

@@ -58,17 +58,19 @@ func NewAdam(cfg AdamConfig) (*Adam, error) {
 	if cfg.Schedule == nil {
 		cfg.Schedule = Constant()
 	}
+	finite, below1 := "a finite number ≥ 0", "a number from 0 up to but not 1"
 	for _, s := range []struct {
-		name  string
-		value float64
-		max   float64
+		name     string
+		value    float64
+		bound    float64
+		expected string
 	}{
-		{"LearningRate", cfg.LearningRate, math.MaxFloat64}, {"Beta1", cfg.Beta1, 1}, {"Beta2", cfg.Beta2, 1},
-		{"Epsilon", cfg.Epsilon, math.MaxFloat64}, {"WeightDecay", cfg.WeightDecay, math.MaxFloat64},
-		{"MaxNorm", cfg.MaxNorm, math.MaxFloat64},
+		{"LearningRate", cfg.LearningRate, math.Inf(1), finite}, {"Beta1", cfg.Beta1, 1, below1}, {"Beta2", cfg.Beta2, 1, below1},
+		{"Epsilon", cfg.Epsilon, math.Inf(1), finite}, {"WeightDecay", cfg.WeightDecay, math.Inf(1), finite},
+		{"MaxNorm", cfg.MaxNorm, math.Inf(1), finite},
 	} {
-		if !(s.value >= 0 && s.value < s.max) {
-			return nil, fmt.Errorf("%w: Adam: %s is %v, want 0 ≤ %s < %v", ErrValue, s.name, s.value, s.name, s.max)
+		if !(s.value >= 0 && s.value < s.bound) {
+			return nil, fmt.Errorf("%w: Adam: %s is %v, expected %s", ErrValue, s.name, s.value, s.expected)
 		}
 	}
 	return &Adam{cfg: cfg}, nil
@@ -134,7 +136,7 @@ func (a *Adam) Step(model []gorgonia.ValueGrad) (err error) {
 		return fmt.Errorf("%w: Adam: norm of the gradients is %v in step %d", ErrValue, norm, a.state.Step+1)
 	}
 	if f := a.cfg.Schedule(a.state.Step + 1); !(f >= 0) || math.IsInf(f, 1) {
-		return fmt.Errorf("%w: Adam: Schedule gives %v for step %d, want a finite factor ≥ 0", ErrValue, f, a.state.Step+1)
+		return fmt.Errorf("%w: Adam: Schedule gives %v for step %d, expected a finite factor ≥ 0", ErrValue, f, a.state.Step+1)
 	}
 	a.norm = norm
 	a.state.Step++

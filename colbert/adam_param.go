@@ -39,7 +39,7 @@ func (a *Adam) parameters(model []gorgonia.ValueGrad) ([]parameter, error) {
 		}
 		w, ok := vg.Value().(*tensor.Dense)
 		if !ok {
-			return nil, fmt.Errorf("%w: Adam: parameter %s is a %T, want a *tensor.Dense", ErrValue, paramName(i, vg), vg.Value())
+			return nil, fmt.Errorf("%w: Adam: parameter %s is a %T, expected a *tensor.Dense", ErrValue, paramName(i, vg), vg.Value())
 		}
 		if first {
 			m = append(m, tensor.New(tensor.WithShape(w.Shape().Clone()...), tensor.Of(w.Dtype())))
@@ -52,7 +52,7 @@ func (a *Adam) parameters(model []gorgonia.ValueGrad) ([]parameter, error) {
 		case tensor.Float64:
 			params[i], err = newParam[float64](vg, w, m[i], v[i])
 		default:
-			err = fmt.Errorf("%w: weights are %v, want float32 or float64", ErrDtype, w.Dtype())
+			err = fmt.Errorf("%w: weights are %v, expected float32 or float64", ErrDtype, w.Dtype())
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w (parameter %s of Adam)", err, paramName(i, vg))
@@ -72,7 +72,7 @@ func paramName(i int, vg gorgonia.ValueGrad) string {
 func newParam[T layout.Float](vg gorgonia.ValueGrad, w, m, v *tensor.Dense) (*param[T], error) {
 	gv, err := vg.Grad()
 	if err != nil {
-		return nil, fmt.Errorf("%w: no gradient: %w", ErrValue, err)
+		return nil, fmt.Errorf("%w: no gradient, expected one: call Grad with the parameter and run the machine before Step: %w", ErrValue, err)
 	}
 	p := &param[T]{}
 	var g *tensor.Dense
@@ -80,7 +80,7 @@ func newParam[T layout.Float](vg gorgonia.ValueGrad, w, m, v *tensor.Dense) (*pa
 	switch gv := gv.(type) {
 	case *RowGrad:
 		if w.Dims() != 2 {
-			return nil, fmt.Errorf("%w: gradient of rows for weights %v, want [V,h]", ErrShape, w.Shape())
+			return nil, fmt.Errorf("%w: gradient of rows for weights %v, expected [V,h]", ErrShape, w.Shape())
 		}
 		if err := gv.check(w.Shape()[0]); err != nil {
 			return nil, err
@@ -90,7 +90,7 @@ func newParam[T layout.Float](vg gorgonia.ValueGrad, w, m, v *tensor.Dense) (*pa
 	case *tensor.Dense:
 		g = gv
 	default:
-		return nil, fmt.Errorf("%w: gradient is a %T, want a *tensor.Dense or a *colbert.RowGrad", ErrValue, gv)
+		return nil, fmt.Errorf("%w: gradient is a %T, expected a *tensor.Dense or a *colbert.RowGrad", ErrValue, gv)
 	}
 	for _, t := range []struct {
 		name  string
@@ -101,10 +101,10 @@ func newParam[T layout.Float](vg gorgonia.ValueGrad, w, m, v *tensor.Dense) (*pa
 			return nil, fmt.Errorf("%w: %s is %v, weights are %v", ErrDtype, t.name, t.d.Dtype(), w.Dtype())
 		}
 		if !t.d.Shape().Eq(t.shape) {
-			return nil, fmt.Errorf("%w: %s has shape %v, want %v", ErrShape, t.name, t.d.Shape(), t.shape)
+			return nil, fmt.Errorf("%w: %s has shape %v, expected %v", ErrShape, t.name, t.d.Shape(), t.shape)
 		}
 		if !contiguous(t.d) {
-			return nil, fmt.Errorf("%w: %s %v has strides %v, want a contiguous row-major tensor", ErrShape, t.name, t.d.Shape(), t.d.Strides())
+			return nil, fmt.Errorf("%w: %s %v has strides %v, expected a contiguous row-major tensor", ErrShape, t.name, t.d.Shape(), t.d.Strides())
 		}
 	}
 	p.w, p.m, p.v, p.g = slice[T](w), slice[T](m), slice[T](v), slice[T](g)

@@ -204,19 +204,19 @@ func TestAdamErrors(t *testing.T) {
 		adam *Adam
 		w, g gorgonia.Value
 	}{
-		{"gradient has shape (3), want (4)", ErrShape, nil, normalOf(1, 4), normalOf(1, 3)},
+		{"gradient has shape (3), expected (4)", ErrShape, nil, normalOf(1, 4), normalOf(1, 3)},
 		{"gradient is float32, weights are float64", ErrDtype, nil, normalOf(1, 4), random(1, 4)},
 		{"norm of the gradients is NaN in step 1", ErrValue, nil, normalOf(1, 2), floats([]int{2}, 1, math.NaN())},
 		{"norm of the gradients is +Inf in step 1", ErrValue, nil, normalOf(1, 2), floats([]int{2}, 1, math.Inf(-1))},
 		{"entry 1 of Rows is 2 after 2", ErrValue, nil, normalOf(1, 4, 3), &RowGrad{normalOf(1, 2, 3), []int32{2, 2}}},
 		{"entry 1 of Rows is 4 after 2", ErrValue, nil, normalOf(1, 4, 3), &RowGrad{normalOf(1, 2, 3), []int32{2, 4}}},
-		{"gradient has shape (2, 2), want (2, 3)", ErrShape, nil, normalOf(1, 4, 3), &RowGrad{normalOf(1, 2, 2), []int32{1, 2}}},
-		{"gradient of rows for weights (4), want [V,h]", ErrShape, nil, normalOf(1, 4), &RowGrad{normalOf(1, 2, 2), []int32{1, 2}}},
-		{"weights are int32, want float32 or float64", ErrDtype, nil, int32s([]int{2}, 1, 2), int32s([]int{2}, 1, 2)},
+		{"gradient has shape (2, 2), expected (2, 3)", ErrShape, nil, normalOf(1, 4, 3), &RowGrad{normalOf(1, 2, 2), []int32{1, 2}}},
+		{"gradient of rows for weights (4), expected [V,h]", ErrShape, nil, normalOf(1, 4), &RowGrad{normalOf(1, 2, 2), []int32{1, 2}}},
+		{"weights are int32, expected float32 or float64", ErrDtype, nil, int32s([]int{2}, 1, 2), int32s([]int{2}, 1, 2)},
 		{"gradient is a *gorgonia.F64", ErrValue, nil, normalOf(1, 2), gorgonia.NewF64(1)},
 		{"Adam: parameter 0 is a *gorgonia.F64", ErrValue, nil, gorgonia.NewF64(1), gorgonia.NewF64(1)},
-		{"first moment has shape (2), want (4)", ErrShape, other, normalOf(1, 4), normalOf(1, 4)},
-		{"want a contiguous row-major tensor", ErrShape, nil, transposed, normalOf(1, 4, 3)},
+		{"first moment has shape (2), expected (4)", ErrShape, other, normalOf(1, 4), normalOf(1, 4)},
+		{"expected a contiguous row-major tensor", ErrShape, nil, transposed, normalOf(1, 4, 3)},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			a := c.adam
@@ -259,7 +259,7 @@ func TestAdamScheduleWithoutFactor(t *testing.T) {
 		adamSteps(t, a, []*tensor.Dense{w}, 1, gradientOf(tensor.Float64, 3))
 		kept := slices.Clone(w.Float64s())
 		err := a.Step([]gorgonia.ValueGrad{valueGrad{w, normalOf(2, 3)}})
-		wantError(t, err, ErrValue, "for step 2, want a finite factor ≥ 0")
+		wantError(t, err, ErrValue, "for step 2, expected a finite factor ≥ 0")
 		if a.Steps() != 1 || !slices.Equal(w.Float64s(), kept) {
 			t.Errorf("factor %v: a failed step changed something", factor)
 		}

@@ -37,7 +37,7 @@ func NewEmbedding(table *gorgonia.Node) (*Embedding, error) {
 		return nil, err
 	}
 	if table.Dims() != 2 {
-		return nil, fmt.Errorf("%w: NewEmbedding: table has shape %v, want [V,h]", ErrShape, table.Shape())
+		return nil, fmt.Errorf("%w: NewEmbedding: table has shape %v, expected [V,h]", ErrShape, table.Shape())
 	}
 	return &Embedding{table: table}, nil
 }
@@ -106,7 +106,7 @@ func (g *RowGrad) check(v int) error {
 	last := int32(-1)
 	for n, r := range g.Rows {
 		if r <= last || int(r) >= v {
-			return fmt.Errorf("%w: RowGrad: entry %d of Rows is %d after %d, want ascending rows below %d", ErrValue, n, r, last, v)
+			return fmt.Errorf("%w: RowGrad: entry %d of Rows is %d after %d, expected ascending rows below %d", ErrValue, n, r, last, v)
 		}
 		last = r
 	}

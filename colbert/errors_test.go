@@ -24,54 +24,54 @@ func TestBuildErrors(t *testing.T) {
 	}{
 		{"Gather: table is nil", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) { return Gather(nil, node(g, "ids", i32, 2, 3)) }},
 		{"Gather: ids is nil", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) { return Gather(node(g, "table", f32, 4, 5), nil) }},
-		{"Gather: table is int32, want float32 or float64", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"Gather: table is int32, expected float32 or float64", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Gather(node(g, "table", i32, 4, 5), node(g, "ids", i32, 2, 3))
 		}},
-		{"Gather: ids is int64, want int32", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"Gather: ids is int64, expected int32", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Gather(node(g, "table", f32, 4, 5), node(g, "ids", i64, 2, 3))
 		}},
-		{"Gather: ids has shape (2, 3, 4), want [B,T] or [N]", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"Gather: ids has shape (2, 3, 4), expected [B,T] or [N]", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Gather(node(g, "table", f32, 4, 5), node(g, "ids", i32, 2, 3, 4))
 		}},
-		{"Gather: table has shape (4, 5, 6), want 2 dimensions", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"Gather: table has shape (4, 5, 6), expected 2 dimensions", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Gather(node(g, "table", f32, 4, 5, 6), node(g, "ids", i32, 2, 3))
 		}},
-		{"NewEmbedding: table has shape (4), want [V,h]", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"NewEmbedding: table has shape (4), expected [V,h]", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			_, err := NewEmbedding(node(g, "table", f32, 4))
 			return nil, err
 		}},
 		{"Linear: w is nil", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Linear(node(g, "x", f32, 2, 3, 4), nil, nil)
 		}},
-		{"Linear: w is float64, want float32", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"Linear: w is float64, expected float32", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Linear(node(g, "x", f32, 2, 3, 4), node(g, "w", f64, 4, 5), nil)
 		}},
 		{"Linear: x (2, 3, 4) has vectors of 4, w (5, 4) takes 5", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Linear(node(g, "x", f32, 2, 3, 4), node(g, "w", f32, 5, 4), nil)
 		}},
-		{"Linear: bias (4) does not fit w (4, 5), want [5]", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"Linear: bias (4) does not fit w (4, 5), expected [5]", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Linear(node(g, "x", f32, 2, 3, 4), node(g, "w", f32, 4, 5), node(g, "bias", f32, 4))
 		}},
-		{"Linear: x has shape (4), want [B,T,h] or [N,h]", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"Linear: x has shape (4), expected [B,T,h] or [N,h]", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Linear(node(g, "x", f32, 4), node(g, "w", f32, 4, 5), nil)
 		}},
-		{"L2Normalize: eps is 0, want a finite number above 0", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) { return L2Normalize(node(g, "x", f32, 2, 3, 4), 0) }},
+		{"L2Normalize: eps is 0, expected a finite number above 0", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) { return L2Normalize(node(g, "x", f32, 2, 3, 4), 0) }},
 		{"L2Normalize: eps is NaN", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return L2Normalize(node(g, "x", f32, 2, 3, 4), math.NaN())
 		}},
 		{"L2Normalize: x is a scalar", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return L2Normalize(gorgonia.NewScalar(g, f32, gorgonia.WithName("x")), 1)
 		}},
-		{"ScaleTokens: w has shape (2, 4), x (2, 3, 4) wants (2, 3)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"ScaleTokens: w has shape (2, 4), expected (2, 3) for x (2, 3, 4)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return ScaleTokens(node(g, "x", f32, 2, 3, 4), node(g, "w", f32, 2, 4))
 		}},
-		{"ScaleTokens: w has shape (2, 3, 4), x (2, 3, 4) wants (2, 3, 1)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"ScaleTokens: w has shape (2, 3, 4), expected (2, 3, 1) for x (2, 3, 4)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return ScaleTokens(node(g, "x", f32, 2, 3, 4), node(g, "w", f32, 2, 3, 4))
 		}},
-		{"ScaleTokens: w has shape (2), want 2 dimensions", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"ScaleTokens: w has shape (2), expected 2 dimensions", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return ScaleTokens(node(g, "x", f32, 2, 3, 4), node(g, "w", f32, 2))
 		}},
-		{"InfoNCE: temperature is -1, want a finite number above 0", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"InfoNCE: temperature is -1, expected a finite number above 0", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4, 4), InfoNCEConfig{Temperature: -1})
 		}},
 		{"InfoNCE: labels from 0 to 3 (offset 0, stride 1) are not all columns of scores (4, 3)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
@@ -80,25 +80,25 @@ func TestBuildErrors(t *testing.T) {
 		{"InfoNCE: labels from 4 to 7 (offset 4, stride 1) are not all columns of scores (4, 7)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4, 7), InfoNCEConfig{Offset: 4})
 		}},
-		{"InfoNCE: labels has shape (3), scores (4, 7) wants (4)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"InfoNCE: labels has shape (3), expected (4) for scores (4, 7)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4, 7), InfoNCEConfig{Labels: node(g, "labels", i32, 3)})
 		}},
-		{"InfoNCE: labels is int64, want int32", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"InfoNCE: labels is int64, expected int32", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4, 7), InfoNCEConfig{Labels: node(g, "labels", i64, 4)})
 		}},
-		{"InfoNCE: weights is float64, want float32", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"InfoNCE: weights is float64, expected float32", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4, 7), InfoNCEConfig{Weights: node(g, "weights", f64, 4)})
 		}},
-		{"InfoNCE: exclude has shape (4, 4), scores (4, 7) wants (4, 7)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"InfoNCE: exclude has shape (4, 4), expected (4, 7) for scores (4, 7)", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4, 7), InfoNCEConfig{Exclude: node(g, "exclude", tensor.Bool, 4, 4)})
 		}},
-		{"InfoNCE: exclude is string, want bool", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"InfoNCE: exclude is string, expected bool", ErrDtype, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4, 7), InfoNCEConfig{Exclude: node(g, "exclude", tensor.String, 4, 7)})
 		}},
-		{"InfoNCE: scores has shape (4), want 2 dimensions", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"InfoNCE: scores has shape (4), expected 2 dimensions", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4), InfoNCEConfig{})
 		}},
-		{"InfoNCE: labels beside offset 1 and stride 0, want one or the other", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"InfoNCE: labels beside offset 1 and stride 0, expected one or the other", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return InfoNCE(node(g, "scores", f32, 4, 7), InfoNCEConfig{Labels: node(g, "labels", i32, 4), Offset: 1})
 		}},
 		{"Linear: w and x are in different graphs", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
@@ -113,10 +113,10 @@ func TestBuildErrors(t *testing.T) {
 		{"KLDistill: temperature is +Inf", ErrValue, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return KLDistill(node(g, "scores", f32, 4, 7), node(g, "teacher", f32, 4, 7), KLDistillConfig{Temperature: math.Inf(1)})
 		}},
-		{"KLDistill: mask has shape (7), want 2 dimensions", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"KLDistill: mask has shape (7), expected 2 dimensions", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return KLDistill(node(g, "scores", f32, 4, 7), node(g, "teacher", f32, 4, 7), KLDistillConfig{Mask: node(g, "mask", i32, 7)})
 		}},
-		{"Grad: loss has shape (4, 4), want a scalar", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"Grad: loss has shape (4, 4), expected a scalar", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			_, err := Grad(node(g, "scores", f32, 4, 4))
 			return nil, err
 		}},
@@ -129,7 +129,7 @@ func TestBuildErrors(t *testing.T) {
 			_, err := Grad(loss, node(g, "aside", f32, 2, 3))
 			return nil, err
 		}},
-		{"Linear: w has shape (4, 0), want nothing empty", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
+		{"Linear: w has shape (4, 0), expected nothing empty", ErrShape, func(g *gorgonia.ExprGraph) (*gorgonia.Node, error) {
 			return Linear(node(g, "x", f32, 2, 3, 4), node(g, "w", f32, 4, 0), nil)
 		}},
 	} {
@@ -187,15 +187,15 @@ func TestRunErrors(t *testing.T) {
 		want    string
 		fixture fixture
 	}{
-		{"Gather: ids[1 2] is 4, want 0 ≤ id < 4 (rows of the table)", fixture{"", []input{{normalOf(1, 4, 5), true}, {int32s([]int{2, 3}, 0, 1, 2, 3, 0, 4), false}},
+		{"Gather: ids[1 2] is 4, expected 0 ≤ id < 4 (rows of the table)", fixture{"", []input{{normalOf(1, 4, 5), true}, {int32s([]int{2, 3}, 0, 1, 2, 3, 0, 4), false}},
 			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return Gather(in[0], in[1]) }}},
-		{"Gather: ids[1] is -1, want 0 ≤ id < 4 (rows of the table)", fixture{"", []input{{normalOf(1, 4, 5), true}, {int32s([]int{2}, 0, -1), false}},
+		{"Gather: ids[1] is -1, expected 0 ≤ id < 4 (rows of the table)", fixture{"", []input{{normalOf(1, 4, 5), true}, {int32s([]int{2}, 0, -1), false}},
 			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return Gather(in[0], in[1]) }}},
-		{"InfoNCE: label of row 1 is 3, want -1 (none) or a column of scores (2, 3)", fixture{"", []input{scores(), {int32s([]int{2}, 0, 3), false}},
+		{"InfoNCE: label of row 1 is 3, expected -1 (none) or a column of scores (2, 3)", fixture{"", []input{scores(), {int32s([]int{2}, 0, 3), false}},
 			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Labels: in[1]}) }}},
 		{"InfoNCE: label of row 0 is -2", fixture{"", []input{scores(), {int32s([]int{2}, -2, 0), false}},
 			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Labels: in[1]}) }}},
-		{"InfoNCE: weight of row 1 is -1, want a finite number ≥ 0", fixture{"", []input{scores(), {floats([]int{2}, 1, -1), false}},
+		{"InfoNCE: weight of row 1 is -1, expected a finite number ≥ 0", fixture{"", []input{scores(), {floats([]int{2}, 1, -1), false}},
 			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Weights: in[1]}) }}},
 		{"InfoNCE: weight of row 1 is +Inf", fixture{"", []input{scores(), {floats([]int{2}, 1, math.Inf(1)), false}},
 			func(in gorgonia.Nodes) (*gorgonia.Node, error) { return InfoNCE(in[0], InfoNCEConfig{Weights: in[1]}) }}},
@@ -231,15 +231,15 @@ func TestDoChecksAgain(t *testing.T) {
 		op   gorgonia.Op
 		in   []gorgonia.Value
 	}{
-		{"Linear has 1 inputs, want 2", ErrShape, lin, []gorgonia.Value{x}},
+		{"Linear has 1 inputs, expected 2", ErrShape, lin, []gorgonia.Value{x}},
 		{"Linear: input 1 has no value", ErrValue, lin, []gorgonia.Value{x, nil}},
-		{"Linear: w has shape (4), want 2 dimensions", ErrShape, lin, []gorgonia.Value{x, normalOf(2, 4)}},
-		{"Linear: w is float32, want float64", ErrDtype, lin, []gorgonia.Value{x, random(1, 4, 5)}},
+		{"Linear: w has shape (4), expected 2 dimensions", ErrShape, lin, []gorgonia.Value{x, normalOf(2, 4)}},
+		{"Linear: w is float32, expected float64", ErrDtype, lin, []gorgonia.Value{x, random(1, 4, 5)}},
 		{"Linear: x (3, 4) has vectors of 4, w (3, 5) takes 3", ErrShape, lin, []gorgonia.Value{x, normalOf(2, 3, 5)}},
-		{"upstream gradient has shape (3, 4), want (3, 5)", ErrShape, grad, []gorgonia.Value{x, w, normalOf(3, 3, 4)}},
-		{"upstream gradient is float32, want float64", ErrDtype, grad, []gorgonia.Value{x, w, random(3, 3, 5)}},
+		{"upstream gradient has shape (3, 4), expected (3, 5)", ErrShape, grad, []gorgonia.Value{x, w, normalOf(3, 3, 4)}},
+		{"upstream gradient is float32, expected float64", ErrDtype, grad, []gorgonia.Value{x, w, random(3, 3, 5)}},
 		{"no upstream gradient", ErrValue, grad, []gorgonia.Value{x, w, nil}},
-		{"∇Linear.x has 2 inputs, want 3", ErrShape, grad, []gorgonia.Value{x, w}},
+		{"∇Linear.x has 2 inputs, expected 3", ErrShape, grad, []gorgonia.Value{x, w}},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			v, err := c.op.Do(c.in...)

@@ -36,7 +36,7 @@ func flags(d *tensor.Dense) ([]bool, error) {
 	case tensor.Float64:
 		return zeroOne(d.Shape(), d.Float64s())
 	}
-	return nil, fmt.Errorf("%w: mask is %v, want bool, an integer or a float", ErrDtype, d.Dtype())
+	return nil, fmt.Errorf("%w: mask is %v, expected bool, an integer or a float", ErrDtype, d.Dtype())
 }
 
 // number is an element type of a mask beside bool.
@@ -48,7 +48,7 @@ func zeroOne[E number](shape tensor.Shape, x []E) ([]bool, error) {
 	out := make([]bool, len(x))
 	for i, v := range x {
 		if v != 0 && v != 1 {
-			return nil, fmt.Errorf("%w: mask%v is %v, want 0 or 1", ErrValue, position(i, shape), v)
+			return nil, fmt.Errorf("%w: mask%v is %v, expected 0 or 1", ErrValue, position(i, shape), v)
 		}
 		out[i] = v == 1
 	}

@@ -30,7 +30,7 @@ func gatherNode(table, ids *gorgonia.Node, frozen bool) (*gorgonia.Node, error) 
 		return nil, err
 	}
 	if n := ids.Dims(); n != 1 && n != 2 {
-		return nil, fmt.Errorf("%w: Gather: ids has shape %v, want [B,T] or [N]", ErrShape, ids.Shape())
+		return nil, fmt.Errorf("%w: Gather: ids has shape %v, expected [B,T] or [N]", ErrShape, ids.Shape())
 	}
 	if table.Dtype() == tensor.Float32 {
 		return apply(gather[float32]{ids.Dims(), frozen}, table, ids)
@@ -92,7 +92,7 @@ func (k gather[T]) backward(_ int, in []*tensor.Dense, g, dtable []T) error {
 func checkIDs(ids []int32, shape tensor.Shape, v int) error {
 	for p, id := range ids {
 		if id < 0 || int(id) >= v {
-			return fmt.Errorf("%w: Gather: ids%v is %d, want 0 ≤ id < %d (rows of the table)", ErrValue, position(p, shape), id, v)
+			return fmt.Errorf("%w: Gather: ids%v is %d, expected 0 ≤ id < %d (rows of the table)", ErrValue, position(p, shape), id, v)
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ func Grad(loss *gorgonia.Node, wrt ...*gorgonia.Node) (_ gorgonia.Nodes, err err
 		return nil, err
 	}
 	if !loss.IsScalar() {
-		return nil, fmt.Errorf("%w: Grad: loss has shape %v, want a scalar", ErrShape, loss.Shape())
+		return nil, fmt.Errorf("%w: Grad: loss has shape %v, expected a scalar", ErrShape, loss.Shape())
 	}
 	for i, n := range wrt {
 		if err := checkNode("Grad", fmt.Sprintf("node %d of wrt", i), n); err != nil {

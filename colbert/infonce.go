@@ -61,7 +61,7 @@ func InfoNCE(scores *gorgonia.Node, cfg InfoNCEConfig) (*gorgonia.Node, error) {
 		return nil, err
 	}
 	if cfg.Labels != nil && (cfg.Offset != 0 || cfg.Stride != 0) {
-		return nil, fmt.Errorf("%w: InfoNCE: labels beside offset %d and stride %d, want one or the other", ErrValue, cfg.Offset, cfg.Stride)
+		return nil, fmt.Errorf("%w: InfoNCE: labels beside offset %d and stride %d, expected one or the other", ErrValue, cfg.Offset, cfg.Stride)
 	}
 	if cfg.Stride == 0 {
 		cfg.Stride = 1
@@ -71,7 +71,7 @@ func InfoNCE(scores *gorgonia.Node, cfg InfoNCEConfig) (*gorgonia.Node, error) {
 			return nil, err
 		}
 		if n := cfg.Exclude.Dims(); n != 1 && n != 2 {
-			return nil, fmt.Errorf("%w: InfoNCE: exclude has shape %v, want [Bq,Bd] or [Bd]", ErrShape, cfg.Exclude.Shape())
+			return nil, fmt.Errorf("%w: InfoNCE: exclude has shape %v, expected [Bq,Bd] or [Bd]", ErrShape, cfg.Exclude.Shape())
 		}
 	}
 	if scores.Dtype() == tensor.Float32 {
@@ -100,7 +100,7 @@ func infoNCENode[T layout.Float](scores *gorgonia.Node, cfg InfoNCEConfig) (*gor
 
 func checkTemperature(op string, t float64) error {
 	if !(t > 0) || math.IsInf(t, 1) {
-		return fmt.Errorf("%w: %s: temperature is %v, want a finite number above 0", ErrValue, op, t)
+		return fmt.Errorf("%w: %s: temperature is %v, expected a finite number above 0", ErrValue, op, t)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (k infoNCE[T]) output(in []tensor.Shape) (tensor.Shape, error) {
 			want = in[0][2-k.maskDims:]
 		}
 		if !got.Eq(want) {
-			return nil, fmt.Errorf("%w: InfoNCE: %s has shape %v, scores %v wants %v", ErrShape, o.name, got, in[0], want)
+			return nil, fmt.Errorf("%w: InfoNCE: %s has shape %v, expected %v for scores %v", ErrShape, o.name, got, want, in[0])
 		}
 	}
 	if last := k.offset + (bq-1)*k.stride; !k.labelled && (min(k.offset, last) < 0 || max(k.offset, last) >= bd) {

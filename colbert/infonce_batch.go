@@ -54,10 +54,10 @@ func (k infoNCE[T]) batch(in []*tensor.Dense) (*contrast, error) {
 			b.weight[i] = float64(weights[i])
 		}
 		if b.label[i] < -1 || b.label[i] >= b.bd {
-			return nil, fmt.Errorf("%w: InfoNCE: label of row %d is %d, want -1 (none) or a column of scores %v", ErrValue, i, b.label[i], shape)
+			return nil, fmt.Errorf("%w: InfoNCE: label of row %d is %d, expected -1 (none) or a column of scores %v", ErrValue, i, b.label[i], shape)
 		}
 		if !(b.weight[i] >= 0) || math.IsInf(b.weight[i], 1) {
-			return nil, fmt.Errorf("%w: InfoNCE: weight of row %d is %v, want a finite number ≥ 0", ErrValue, i, b.weight[i])
+			return nil, fmt.Errorf("%w: InfoNCE: weight of row %d is %v, expected a finite number ≥ 0", ErrValue, i, b.weight[i])
 		}
 	}
 	b.count()

@@ -25,10 +25,10 @@ func L2Normalize(x *gorgonia.Node, eps float64) (*gorgonia.Node, error) {
 		return nil, err
 	}
 	if !(eps > 0) || math.IsInf(eps, 1) {
-		return nil, fmt.Errorf("%w: L2Normalize: eps is %v, want a finite number above 0", ErrValue, eps)
+		return nil, fmt.Errorf("%w: L2Normalize: eps is %v, expected a finite number above 0", ErrValue, eps)
 	}
 	if x.Dims() < 1 {
-		return nil, fmt.Errorf("%w: L2Normalize: x is a scalar, want vectors along the last axis", ErrShape)
+		return nil, fmt.Errorf("%w: L2Normalize: x is a scalar, expected vectors along the last axis", ErrShape)
 	}
 	if x.Dtype() == tensor.Float32 {
 		return apply(l2normalize[float32]{x.Dims(), eps}, x)

@@ -28,7 +28,7 @@ func Linear(x, w, bias *gorgonia.Node) (*gorgonia.Node, error) {
 		return nil, err
 	}
 	if n := x.Dims(); n != 2 && n != 3 {
-		return nil, fmt.Errorf("%w: Linear: x has shape %v, want [B,T,h] or [N,h]", ErrShape, x.Shape())
+		return nil, fmt.Errorf("%w: Linear: x has shape %v, expected [B,T,h] or [N,h]", ErrShape, x.Shape())
 	}
 	nodes := gorgonia.Nodes{x, w}
 	if bias != nil {
@@ -64,7 +64,7 @@ func (k linear[T]) output(in []tensor.Shape) (tensor.Shape, error) {
 		return nil, fmt.Errorf("%w: Linear: x %v has vectors of %d, w %v takes %d", ErrShape, x, x[last], w, w[0])
 	}
 	if k.biased && in[2][0] != w[1] {
-		return nil, fmt.Errorf("%w: Linear: bias %v does not fit w %v, want [%d]", ErrShape, in[2], w, w[1])
+		return nil, fmt.Errorf("%w: Linear: bias %v does not fit w %v, expected [%d]", ErrShape, in[2], w, w[1])
 	}
 	out := x.Clone()
 	out[last] = w[1]

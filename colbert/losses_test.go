@@ -327,7 +327,7 @@ func TestMaskDtypes(t *testing.T) {
 	}
 	for _, x := range []float64{0.5, -1, 2, math.NaN()} {
 		_, err := flags(floats([]int{2, 2}, 1, 0, x, 1))
-		wantError(t, err, ErrValue, fmt.Sprintf("mask[1 0] is %v, want 0 or 1", x))
+		wantError(t, err, ErrValue, fmt.Sprintf("mask[1 0] is %v, expected 0 or 1", x))
 	}
 }
 

@@ -14,7 +14,7 @@ func checkNode(op, name string, n *gorgonia.Node) error {
 	case n == nil:
 		return fmt.Errorf("%w: %s: %s is nil", ErrValue, op, name)
 	case n.Type() == nil:
-		return fmt.Errorf("%w: %s: %s is a statement, as gorgonia.Read returns it, want a tensor or a scalar", ErrValue, op, name)
+		return fmt.Errorf("%w: %s: %s is a statement, as gorgonia.Read returns it, expected a tensor or a scalar", ErrValue, op, name)
 	case n.Graph() == nil:
 		return fmt.Errorf("%w: %s: %s is in no graph, as gorgonia.NewConstant leaves it; gorgonia.NodeFromAny puts a value into one", ErrValue, op, name)
 	}
@@ -27,7 +27,7 @@ func floatNode(op, name string, n *gorgonia.Node) error {
 		return err
 	}
 	if dt := n.Dtype(); dt != tensor.Float32 && dt != tensor.Float64 {
-		return fmt.Errorf("%w: %s: %s is %v, want float32 or float64", ErrDtype, op, name, dt)
+		return fmt.Errorf("%w: %s: %s is %v, expected float32 or float64", ErrDtype, op, name, dt)
 	}
 	return nil
 }
@@ -38,7 +38,7 @@ func maskNode(op, name string, n *gorgonia.Node) error {
 		return err
 	}
 	if _, err := flags(tensor.New(tensor.Of(n.Dtype()), tensor.WithShape(1))); err != nil {
-		return fmt.Errorf("%w: %s: %s is %v, want bool, an integer or a float", ErrDtype, op, name, n.Dtype())
+		return fmt.Errorf("%w: %s: %s is %v, expected bool, an integer or a float", ErrDtype, op, name, n.Dtype())
 	}
 	return nil
 }

@@ -64,17 +64,17 @@ func apply[T layout.Float](k kernel[T], nodes ...*gorgonia.Node) (*gorgonia.Node
 func check[T layout.Float](k kernel[T], shapes []tensor.Shape, dtype func(i int) tensor.Dtype) (tensor.Shape, error) {
 	want := k.operands()
 	if len(shapes) != len(want) {
-		return nil, fmt.Errorf("%w: %s has %d inputs, want %d", ErrShape, k.name(), len(shapes), len(want))
+		return nil, fmt.Errorf("%w: %s has %d inputs, expected %d", ErrShape, k.name(), len(shapes), len(want))
 	}
 	for i, w := range want {
 		if got := dtype(i); got != w.dtype {
-			return nil, fmt.Errorf("%w: %s: %s is %v, want %v", ErrDtype, k.name(), w.name, got, w.dtype)
+			return nil, fmt.Errorf("%w: %s: %s is %v, expected %v", ErrDtype, k.name(), w.name, got, w.dtype)
 		}
 		if shapes[i].Dims() != w.dims {
-			return nil, fmt.Errorf("%w: %s: %s has shape %v, want %d dimensions", ErrShape, k.name(), w.name, shapes[i], w.dims)
+			return nil, fmt.Errorf("%w: %s: %s has shape %v, expected %d dimensions", ErrShape, k.name(), w.name, shapes[i], w.dims)
 		}
 		if slices.Min(shapes[i]) < 1 {
-			return nil, fmt.Errorf("%w: %s: %s has shape %v, want nothing empty", ErrShape, k.name(), w.name, shapes[i])
+			return nil, fmt.Errorf("%w: %s: %s has shape %v, expected nothing empty", ErrShape, k.name(), w.name, shapes[i])
 		}
 	}
 	return k.output(shapes)

@@ -85,7 +85,7 @@ func (o *op[T]) DoDiff(_ gorgonia.ExecutionContext, in gorgonia.Nodes, out *gorg
 		}
 		acc, ok := sum.(*tensor.Dense)
 		if !ok {
-			return fmt.Errorf("%w: %s: gradient of input %d is a %T, want a *tensor.Dense", ErrValue, o.name(), i, sum)
+			return fmt.Errorf("%w: %s: gradient of input %d is a %T, expected a *tensor.Dense", ErrValue, o.name(), i, sum)
 		}
 		if _, err := tensor.Add(acc, dx, tensor.UseUnsafe()); err != nil {
 			return fmt.Errorf("%w: %s: add gradient of input %d: %w", ErrInternal, o.name(), i, err)
@@ -117,7 +117,7 @@ func (o *gradOp[T]) InferShape(in ...gorgonia.DimSizer) (_ tensor.Shape, err err
 
 func (o *gradOp[T]) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	if len(in) != o.Arity() {
-		return nil, fmt.Errorf("%w: %s has %d inputs, want %d", ErrShape, o, len(in), o.Arity())
+		return nil, fmt.Errorf("%w: %s has %d inputs, expected %d", ErrShape, o, len(in), o.Arity())
 	}
 	last := len(in) - 1
 	dx, err := differentiate(o.kernel, o.k, in[:last], in[last])

@@ -26,7 +26,7 @@ func ScaleTokens(x, w *gorgonia.Node) (*gorgonia.Node, error) {
 		return nil, err
 	}
 	if n := x.Dims(); n != 2 && n != 3 {
-		return nil, fmt.Errorf("%w: ScaleTokens: x has shape %v, want [B,T,dim] or [N,dim]", ErrShape, x.Shape())
+		return nil, fmt.Errorf("%w: ScaleTokens: x has shape %v, expected [B,T,dim] or [N,dim]", ErrShape, x.Shape())
 	}
 	column := w.Dims() == x.Dims()
 	if x.Dtype() == tensor.Float32 {
@@ -58,7 +58,7 @@ func (k scaleTokens[T]) output(in []tensor.Shape) (tensor.Shape, error) {
 		want = append(want, 1)
 	}
 	if !w.Eq(want) {
-		return nil, fmt.Errorf("%w: ScaleTokens: w has shape %v, x %v wants %v", ErrShape, w, x, want)
+		return nil, fmt.Errorf("%w: ScaleTokens: w has shape %v, expected %v for x %v", ErrShape, w, want, x)
 	}
 	return x.Clone(), nil
 }

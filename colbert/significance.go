@@ -15,7 +15,7 @@ import (
 // a and b hold one finite result for each query, in the same order. The same seed gives the same p.
 func PairedRandomisation(a, b []float64, trials int, seed uint64) (float64, error) {
 	if len(a) != len(b) || len(a) == 0 || trials < 1 {
-		return 0, fmt.Errorf("%w: PairedRandomisation: %d and %d results in %d trials, want as many of both and at least one",
+		return 0, fmt.Errorf("%w: PairedRandomisation: %d and %d results in %d trials, expected as many of both and at least one",
 			ErrShape, len(a), len(b), trials)
 	}
 	diff := make([]float64, 0, len(a))

@@ -48,10 +48,10 @@ func gradient[T layout.Float](name string, shape tensor.Shape, upstream gorgonia
 		return nil, fmt.Errorf("%w: %s: no upstream gradient", ErrValue, name)
 	}
 	if dt := upstream.Dtype(); dt != dtypeOf[T]() {
-		return nil, fmt.Errorf("%w: %s: upstream gradient is %v, want %v", ErrDtype, name, dt, dtypeOf[T]())
+		return nil, fmt.Errorf("%w: %s: upstream gradient is %v, expected %v", ErrDtype, name, dt, dtypeOf[T]())
 	}
 	if got := upstream.Shape(); !got.Eq(shape) {
-		return nil, fmt.Errorf("%w: %s: upstream gradient has shape %v, want %v", ErrShape, name, got, shape)
+		return nil, fmt.Errorf("%w: %s: upstream gradient has shape %v, expected %v", ErrShape, name, got, shape)
 	}
 	if shape.Dims() == 0 {
 		if x, ok := upstream.Data().(T); ok {
@@ -70,7 +70,7 @@ func gradient[T layout.Float](name string, shape tensor.Shape, upstream gorgonia
 func rowMajor(v gorgonia.Value) (*tensor.Dense, error) {
 	d, ok := v.(*tensor.Dense)
 	if !ok {
-		return nil, fmt.Errorf("%w: a %T, want a *tensor.Dense", ErrValue, v)
+		return nil, fmt.Errorf("%w: a %T, expected a *tensor.Dense", ErrValue, v)
 	}
 	shape := d.Shape()
 	strides, err := stridesOf(d)

@@ -137,7 +137,7 @@ func TestFlagErrors(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"-bogus", "flag provided but not defined: -bogus (-h explains the flags)"},
 		{"-steps many", `invalid value "many" for flag -steps`},
-		{"-steps 0", "steps is 0, want at least 1"},
+		{"-steps 0", "steps is 0, expected at least 1"},
 		{"-lr -1", "learning rate is -1"},
 		{"-top 0", "-top is 0"},
 		{"more", `unexpected argument "more"`},

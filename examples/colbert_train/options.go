@@ -164,7 +164,7 @@ func (o *options) check(fs *flag.FlagSet) error {
 	case o.query != "" && o.exportData != "":
 		return errors.New("-query and -export-data exclude each other")
 	case o.top < 1:
-		return fmt.Errorf("-top is %d, want at least 1", o.top)
+		return fmt.Errorf("-top is %d, expected at least 1", o.top)
 	}
 	if err := o.checkUsed(fs); err != nil {
 		return err

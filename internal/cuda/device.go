@@ -115,12 +115,9 @@ func (d *Device) Properties() Properties { return d.properties }
 
 func (d *Device) String() string { return fmt.Sprintf("cuda:%d", d.properties.Ordinal) }
 
-// SetMemoryLimit bounds the device memory held from now on, in bytes; 0 leaves the card as the only bound. It waits
+// SetMemoryLimit bounds the device memory held from now on, in bytes ≥ 0; 0 leaves the card as the only bound. It waits
 // for a call under way, and gives idle memory back if the bound is lower than what is held.
 func (d *Device) SetMemoryLimit(bytes int64) error {
-	if bytes < 0 {
-		return fmt.Errorf("memory limit of %d bytes, expected 0 or more", bytes)
-	}
 	return d.exclusively(func() error { return d.pool.setLimit(bytes) })
 }
 

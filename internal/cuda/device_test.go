@@ -383,10 +383,6 @@ func TestResidentDocumentsHoldPackedRowsOnly(t *testing.T) {
 }
 
 func TestLimitsOfWhatKernelsCount(t *testing.T) {
-	dev, _ := openFake(t, 1<<20)
-	if err := dev.SetMemoryLimit(-1); err == nil || !strings.Contains(err.Error(), "-1 bytes") {
-		t.Errorf("a negative memory limit: %v", err)
-	}
 	b := layout.Batch{Q: layout.Dense(1, 1), D: layout.Dense(2, mostTokens), Dim: 1}
 	if _, err := newProblem(&b); err != nil {
 		t.Errorf("the longest documents: %v", err)

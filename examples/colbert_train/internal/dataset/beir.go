@@ -158,7 +158,7 @@ func (s *Set) readQrels(path string, docs map[string]int, texts map[string]strin
 		}
 		fields := strings.Split(string(row), "\t")
 		if len(fields) != 3 {
-			return fmt.Errorf("%d fields between tabs, want 3: query-id, corpus-id, score", len(fields))
+			return fmt.Errorf("%d fields between tabs, expected 3: query-id, corpus-id, score", len(fields))
 		}
 		grade, err := strconv.Atoi(fields[2])
 		if err != nil {

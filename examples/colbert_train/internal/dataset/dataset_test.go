@@ -163,7 +163,7 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		{"queries.jsonl", "{\"_id\":\"q\",\"text\":\"x\"}\n{\"text\":\"x\"}\n", `queries.jsonl:2: a query needs the fields "_id" and "text"`},
 		{"queries.jsonl", "nonsense\n", "queries.jsonl:1: not a JSON object"},
 		{"queries.jsonl", "{\"_id\":\"q\",\"text\":\"x\"}\n{\"_id\":\"q\",\"text\":\"x\"}\n", `queries.jsonl:2: query "q" is there twice`},
-		{"qrels/test.tsv", "query-id\tcorpus-id\tscore\nq3 io.Copy 1\n", "test.tsv:2: 1 fields between tabs, want 3"},
+		{"qrels/test.tsv", "query-id\tcorpus-id\tscore\nq3 io.Copy 1\n", "test.tsv:2: 1 fields between tabs, expected 3"},
 		{"qrels/dev.tsv", "q2\tos.Open\thigh\n", `dev.tsv:1: score "high" is no whole number`},
 		{"triples.jsonl", "{\"query\":\"a\",\"positive\":\"b\"}\n{\"query\":\"a\"}\n", `triples.jsonl:2: field "positive" is missing`},
 		{"triples.jsonl", "{\"positive\":\"a\"}\n", `triples.jsonl:1: field "query" is missing`},

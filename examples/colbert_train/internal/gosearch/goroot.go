@@ -20,7 +20,7 @@ func StandardLibrary() (src, version string, err error) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if len(lines) != 2 {
-		return "", "", fmt.Errorf("go env GOROOT GOVERSION printed %q, want two lines", out)
+		return "", "", fmt.Errorf("go env GOROOT GOVERSION printed %q, expected two lines", out)
 	}
 	return filepath.Join(strings.TrimSpace(lines[0]), "src"), strings.TrimSpace(lines[1]), nil
 }

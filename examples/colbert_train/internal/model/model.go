@@ -31,7 +31,7 @@ func (c Config) Check() error {
 		n    int
 	}{{"hidden", c.Hidden}, {"dim", c.Dim}, {"query tokens", c.QueryTokens}, {"document tokens", c.DocTokens}} {
 		if s.n < 1 {
-			return fmt.Errorf("model: %s is %d, want at least 1", s.name, s.n)
+			return fmt.Errorf("model: %s is %d, expected at least 1", s.name, s.n)
 		}
 	}
 	return nil

@@ -182,7 +182,7 @@ func TestLoadErrors(t *testing.T) {
 		{func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, vocabularyFile), []byte("[PAD]\n[UNK]\na\n"), 0o644)
 		},
-			fmt.Sprintf("token_embedding.weight: tensor has shape (%d, 6), want (3, 6)", m.Vocabulary.Size())},
+			fmt.Sprintf("token_embedding.weight: tensor has shape (%d, 6), expected (3, 6)", m.Vocabulary.Size())},
 		{func(dir string) error {
 			return WriteTensors(filepath.Join(dir, weightsFile), map[string]*tensor.Dense{}, nil)
 		}, "token_embedding.weight: tensor is missing"},

@@ -93,7 +93,7 @@ func Restore(to, from *tensor.Dense) error {
 		return errors.New("tensor is missing")
 	}
 	if !from.Shape().Eq(to.Shape()) {
-		return fmt.Errorf("tensor has shape %v, want %v", from.Shape(), to.Shape())
+		return fmt.Errorf("tensor has shape %v, expected %v", from.Shape(), to.Shape())
 	}
 	copy(to.Float32s(), from.Float32s())
 	return nil
@@ -150,7 +150,7 @@ func ReadTensors(path string) (map[string]*tensor.Dense, map[string]string, erro
 	out := map[string]*tensor.Dense{}
 	for _, t := range file.Tensors() {
 		if t.TensorView.DType() != safetensors.F32 {
-			return nil, nil, fmt.Errorf("%s: %s is %v, want F32", path, t.Name, t.TensorView.DType())
+			return nil, nil, fmt.Errorf("%s: %s is %v, expected F32", path, t.Name, t.TensorView.DType())
 		}
 		var shape tensor.Shape
 		for _, n := range t.TensorView.Shape() {

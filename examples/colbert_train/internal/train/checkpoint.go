@@ -90,7 +90,7 @@ func (r *run) restore() error {
 		return err
 	}
 	if s.Config != r.Config {
-		return fmt.Errorf("%s: settings are %+v, want %+v", path, s.Config, r.Config)
+		return fmt.Errorf("%s: settings are %+v, expected %+v", path, s.Config, r.Config)
 	}
 	if s.Data != r.state.Data {
 		return fmt.Errorf("%s: it was trained on other data: name the data of that run, as it was then", path)

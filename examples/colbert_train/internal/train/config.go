@@ -59,20 +59,20 @@ func (c Config) Check() error {
 		{"eval every", float64(c.EvalEvery), 1},
 	} {
 		if !(s.value >= s.least) {
-			return fmt.Errorf("train: %s is %v, want at least %v", s.name, s.value, s.least)
+			return fmt.Errorf("train: %s is %v, expected at least %v", s.name, s.value, s.least)
 		}
 	}
 	switch {
 	case c.Batch == 1 && c.Negatives == 0:
 		return errors.New("train: batch is 1 and negatives is 0: a query needs the documents of others, or negatives of its own")
 	case !(c.LearningRate > 0) || math.IsInf(c.LearningRate, 1):
-		return fmt.Errorf("train: learning rate is %v, want a finite number above 0", c.LearningRate)
+		return fmt.Errorf("train: learning rate is %v, expected a finite number above 0", c.LearningRate)
 	case !(c.Temperature > 0) || math.IsInf(c.Temperature, 1):
-		return fmt.Errorf("train: temperature is %v, want a finite number above 0", c.Temperature)
+		return fmt.Errorf("train: temperature is %v, expected a finite number above 0", c.Temperature)
 	case math.IsInf(c.ClipNorm, 1):
-		return fmt.Errorf("train: clip norm is %v, want a finite number; 0 does not clip", c.ClipNorm)
+		return fmt.Errorf("train: clip norm is %v, expected a finite number; 0 does not clip", c.ClipNorm)
 	case !(c.Dropout >= 0 && c.Dropout < 1):
-		return fmt.Errorf("train: dropout is %v, want 0 ≤ dropout < 1", c.Dropout)
+		return fmt.Errorf("train: dropout is %v, expected 0 ≤ dropout < 1", c.Dropout)
 	}
 	return nil
 }

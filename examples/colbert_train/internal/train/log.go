@@ -37,7 +37,7 @@ func openLog(path string, step int) (*log, error) {
 				return nil, fmt.Errorf("%s:%d: %w", path, number+1, err)
 			}
 			if r.Step != number+1 {
-				return nil, fmt.Errorf("%s:%d: step %d, want %d", path, number+1, r.Step, number+1)
+				return nil, fmt.Errorf("%s:%d: step %d, expected %d", path, number+1, r.Step, number+1)
 			}
 			l.records = append(l.records, r)
 		}

@@ -180,7 +180,7 @@ func TestResumeErrors(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(out, logFile), []byte("{}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	expect(resume(cfg, set), "train.jsonl:1: step 0, want 1")
+	expect(resume(cfg, set), "train.jsonl:1: step 0, expected 1")
 	if err := os.WriteFile(filepath.Join(out, logFile), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
