@@ -43,7 +43,7 @@ __device__ __forceinline__ void place_in_grid(unsigned& cta, unsigned& ctas) {
 
 // Bytes of query rows that are read from the L2 again and again at the same time, while documents stream through it. A
 // sixth of the 50 MB of an H100, because rows that multiprocessors on both sides of it read can lie there twice.
-constexpr int HELD_BYTES = 8 << 20;
+constexpr int HELD_QUERY_BYTES = 8 << 20;
 
 // The larger one, NaN if one of them is.
 __device__ __forceinline__ float max_nan(float a, float b) {

@@ -30,7 +30,8 @@ template <class Op_, int KSTEPS_, int GROUPS_, bool DEEP_, Query QUERY_> struct 
   static constexpr int KSTEPS = KSTEPS_, GROUPS = GROUPS_, TILE = 64 * GROUPS, COLUMNS = 128;
   static constexpr bool DEEP = DEEP_;  // several stages a tile
   static constexpr Query QUERY = QUERY_;
-  static constexpr int AGAIN = QUERY == STREAM ? Op::BYTES : 0;  // of Shares
+  static constexpr int REFETCHED = QUERY == STREAM ? Op::BYTES : 0;  // bytes of an element of query rows that are fetched again
+  static constexpr bool READ_ONCE = GROUPS <= 2 && !Op::SPLIT;       // chosen where all query rows of a document are one tile
   static constexpr int LOW = Op::SPLIT ? 64 : 1;          // accumulators of the small products
   static constexpr int SUM = Op::SPLIT && DEEP ? 64 : 1;  // sums of finished accumulators of the large ones
   static constexpr int CHUNKS = (KSTEPS + 3) / 4, DBYTES = CHUNKS * COLUMNS * 128, QBYTES = QUERY == REGISTERS ? 0 : CHUNKS * TILE * 128;
@@ -39,10 +40,9 @@ template <class Op_, int KSTEPS_, int GROUPS_, bool DEEP_, Query QUERY_> struct 
   static constexpr bool TURNS = GROUPS > 1 && !DEEP;  // warpgroups multiply in turn
   static constexpr int FEW = 24, MANY = GROUPS == 4 ? 112 : GROUPS == 1 ? 216 : 240;  // registers of a thread
   // One query in one or two warpgroups: they can write its scores.
-  using Board = typename std::conditional<GROUPS <= 2 && !Op::SPLIT, SlabBoard<GROUPS>, NoBoard>::type;
-  // Where documents are read once, and a stage holds whole columns: small boxes, so that all bytes of a column are read
-  // from memory nearly at the same time.
-  static constexpr int BOX = std::is_same<Board, NoBoard>::value || DEEP ? COLUMNS : 16;
+  using Board = typename std::conditional<READ_ONCE, SlabBoard<GROUPS>, NoBoard>::type;
+  // Small boxes where a stage holds whole columns, so that all bytes of a column are read from memory nearly at once.
+  static constexpr int BOX = READ_ONCE && !DEEP ? 16 : COLUMNS;
   static constexpr int BOARD = 256, CONTROL = BOARD + 128 * (GROUPS == 2 ? 2 : 1);  // bytes behind the tiles: barriers, then the slab boards
   static_assert(FEW + GROUPS * MANY <= 65536 / (CTAS * THREADS) / 8 * 8 * (GROUPS + 1), "setmaxnreg.inc would wait for ever");
 };
@@ -72,7 +72,7 @@ template <class S> struct Ring {
 };
 
 // The fetching thread.
-template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params& P, const Ring<S>& ring, Shares<S::TILE, S::AGAIN>& shares) {
+template <class S> __device__ __forceinline__ void fetch(const ForwardSm90Params& P, const Ring<S>& ring, Shares<S::TILE, S::REFETCHED>& shares) {
   const uint64_t documents = read_policy(P.f.maxq <= S::TILE);  // one tile: documents are read once
   int st = 0, ph = 0, qph = 0;
   Run run;
@@ -188,12 +188,12 @@ struct Turn {
 
 // One warpgroup of 64 query rows.
 template <class S, bool ARG>
-__device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S>& ring, Shares<S::TILE, S::AGAIN>& shares, int group) {
+__device__ __forceinline__ void consume(const ForwardSm90Params& P, const Ring<S>& ring, Shares<S::TILE, S::REFETCHED>& shares, int group) {
   const ForwardParams& p = P.f;
   const int tid = threadIdx.x & 127, lane = threadIdx.x & 31;
   const float one = __int_as_float(0x3f800000 + (int)(p.dim >> 62));  // 1, but the compiler cannot know
   typename S::Board board;
-  if constexpr (!std::is_same<typename S::Board, NoBoard>::value) board.board = ring.full + S::BOARD;
+  if constexpr (S::READ_ONCE) board.board = ring.full + S::BOARD;
   int st = 0, ph = 0, qph = 0;
   float acc[1][64], low[S::LOW] = {}, sum[S::SUM] = {};
   uint32_t rowsq[S::QUERY == REGISTERS ? 16 : 1][4];
@@ -256,7 +256,7 @@ template <class S, bool ARG> __device__ __forceinline__ void forward(const Forwa
     ring.init();
   }
   __syncthreads();
-  Shares<S::TILE, S::AGAIN> shares(P.f, threadIdx.x & 31);  // from offsets alone, which no launch writes
+  Shares<S::TILE, S::REFETCHED> shares(P.f, threadIdx.x & 31);  // from offsets alone, which no launch writes
   await_earlier_launches();
   const int wg = __shfl_sync(~0u, threadIdx.x >> 7, 0);  // uniform, and the compiler knows it
   if (wg == 0) {

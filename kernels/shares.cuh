@@ -29,7 +29,7 @@ template <int TILE> struct Rounds {
   int tiles = 0;                   // of a round
   int parts = 0;                   // of the documents: the CTAs of a tile. The last CTAs may have no tile
   __device__ __forceinline__ Rounds(const ForwardParams& p, int all, int ctas, int bytes) {
-    const int fit = max(HELD_BYTES / (TILE * bytes) / (int)p.ldq, 1);
+    const int fit = max(HELD_QUERY_BYTES / (TILE * bytes) / (int)p.ldq, 1);
     if (p.group != 0 || fit >= ctas || all < 2 * fit || all * p.bd < (int64_t)PAIRS * ctas) return;
     parts = ctas / fit;
     tiles = ctas / parts;  // from fit on, below 2 fit
@@ -37,16 +37,16 @@ template <int TILE> struct Rounds {
   }
 };
 
-// A CTA's share of the work, run by run. AGAIN: 0, or the bytes of an element of query rows that are fetched again.
-template <int TILE, int AGAIN> struct Shares {
+// A CTA's share of the work, run by run. REFETCHED: 0, or the bytes of an element of query rows that are fetched again.
+template <int TILE, int REFETCHED> struct Shares {
   int tile, ja, last_tile, last_j;  // what is left: from document ja of one tile up to last_j of another
   int round = 0, rounds = 0;        // the next of so many
 
   __device__ __forceinline__ Shares(const ForwardParams& p, int lane) {
     const int tiles = ((int)p.maxq + TILE - 1) / TILE;
     int first = 0;
-    if constexpr (AGAIN > 0) {
-      const Rounds<TILE> plan(p, tiles, gridDim.x, AGAIN);
+    if constexpr (REFETCHED > 0) {
+      const Rounds<TILE> plan(p, tiles, gridDim.x, REFETCHED);
       first = plan.count * plan.tiles;
       if ((int)blockIdx.x < plan.tiles * plan.parts) rounds = plan.count;
     }
@@ -67,7 +67,7 @@ template <int TILE, int AGAIN> struct Shares {
     const int* cud = at<const int>(p.cud);
     for (;;) {
       const bool over = tile > last_tile || (tile == last_tile && ja >= last_j);
-      if constexpr (AGAIN > 0) {  // in this form ptxas still keeps what the fetching thread holds in uniform registers
+      if constexpr (REFETCHED > 0) {  // in this form ptxas still keeps what the fetching thread holds in uniform registers
         const bool more = round < rounds;
         if (over && !more) return false;
         if (over) begin_round(p);
@@ -100,7 +100,7 @@ template <int TILE, int AGAIN> struct Shares {
  private:
   // The next round: this CTA's tile, and its part of the documents.
   __device__ __forceinline__ void begin_round(const ForwardParams& p) {
-    const Rounds<TILE> plan(p, ((int)p.maxq + TILE - 1) / TILE, gridDim.x, AGAIN);
+    const Rounds<TILE> plan(p, ((int)p.maxq + TILE - 1) / TILE, gridDim.x, REFETCHED);
     const unsigned cta = blockIdx.x, columns = (unsigned)p.totd;
     const unsigned part = (cta + round) % plan.parts, width = (columns + plan.parts - 1) / plan.parts;
     tile = last_tile = round * plan.tiles + cta / plan.parts;

@@ -3,8 +3,8 @@ package cuda
 // The tensor core kernels of kernels/README.md, "Choice by shape". Which of them runs depends on the GPU, on the bytes
 // of a packed row and on how many query rows a document meets; a pair's bits are the same in all kernels of a product.
 
-// forwardKernel is a choice: the launch, whether the kernel takes tensor maps (compute capability 9.0), and whether it can
-// write the scores of queries that fit its tile.
+// forwardKernel is a choice: the launch, whether the kernel takes tensor maps (compute capability 9.0), how many document
+// rows one copy by them brings, and whether it can write the scores of queries that fit its tile.
 type forwardKernel struct {
 	call
 	hopper bool
@@ -83,7 +83,7 @@ func shapeHopper(product string, rowBytes, rows int64) forwardShape {
 	}
 	switch {
 	case rows <= 64 && rowBytes <= 256:
-		return forwardShape{name: "_k8_m64", perSM: 2, threads: 256, shared: 82944, box: 16, whole: true}
+		return forwardShape{name: "_k8_m64", perSM: 2, threads: 256, shared: 82944, box: 16, whole: true} // room for two stages
 	case rows <= 64 && rowBytes <= 768:
 		return forwardShape{name: "_long_m64", perSM: 2, threads: 256, shared: 115712, box: 128, whole: true}
 	case rows <= 128 && rowBytes <= 256:

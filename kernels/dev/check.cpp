@@ -224,7 +224,7 @@ int main(int argc, char** argv) {
       {"one row each", 17, 19, 1, 1, 1, 1, 40},
       {"many tiny documents", 5, 900, 1, 9, 0, 5, 32},
       {"all empty", 3, 4, 0, 3, 0, 0, 16},
-      {"rounds", 250, 11, 120, 128, 0, 4, 264},
+      {"rounds", 250, 11, 120, 128, 0, 4, 520},  // with 132 multiprocessors, in every precision that has them
   };
   const int dims[] = {1, 3, 7, 8, 16, 20, 31, 33, 48, 64, 72, 96, 100, 130, 160, 192, 200, 256, 264, 320, 384, 512, 768, 1024, 2048, 4096};
   for (int dim : dims) kinds.push_back({"dim " + std::to_string(dim), 3, 5, 1, 40, 1, dim > 1024 ? 60 : 150, dim, 0, dim % 3 == 0, false, false});

@@ -50,12 +50,12 @@ common early scores device.cuh 's/griddepcontrol.wait;\\ngriddepcontrol.launch_d
 # Warpgroups multiply when they please. For F1t, F1v, D64, D96, V64, V96, T1L.
 forward no_turns 'k._m(128|256)' forward_sm90a.cu 's/(TURNS =) GROUPS > 1 && !DEEP/\1 false/'
 # MiB of query rows in a round of stream (8; unheld: no rounds). For V768.
-held() { echo "s/(HELD_BYTES = )8 << 20/\1$1/"; }
+held() { echo "s/(HELD_QUERY_BYTES = )8 << 20/\1$1/"; }
 forward held4 _stream device.cuh "$(held '4 << 20')"
 forward held16 _stream device.cuh "$(held '16 << 20')"
 forward held24 _stream device.cuh "$(held '24 << 20')"
 forward unheld _stream device.cuh "$(held '1 << 30')"
 # In rounds documents leave the L2 before query rows do. For V768.
-forward documents_first _stream forward_sm90a.cu 's/(read_policy\(P.f.maxq <= S::TILE)\)/\1 || S::AGAIN > 0)/'
+forward documents_first _stream forward_sm90a.cu 's/(read_policy\(P.f.maxq <= S::TILE)\)/\1 || S::REFETCHED > 0)/'
 # Rounds where query rows are kept, too: only for the sake of documents. For V256.
-forward rounds_long long_m256 forward_sm90a.cu 's/(AGAIN = )QUERY == STREAM \? Op::BYTES : 0/\1Op::BYTES/'
+forward rounds_long long_m256 forward_sm90a.cu 's/(REFETCHED = )QUERY == STREAM \? Op::BYTES : 0/\1Op::BYTES/'

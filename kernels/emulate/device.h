@@ -104,7 +104,7 @@ inline void place_in_grid(unsigned& cta, unsigned& ctas) {
   cta = blockIdx.x;
   ctas = gridDim.x;
 }
-constexpr int HELD_BYTES = 288 << 10;  // few, so that small problems take rounds, too
+constexpr int HELD_QUERY_BYTES = 288 << 10;  // few, so that small problems take rounds, too
 inline float max_nan(float a, float b) {
   if (a != a || b != b) return emulate::float_of(emulate::NAN_BITS);
   if (a == b) return std::signbit(a) ? b : a;  // -0 < +0

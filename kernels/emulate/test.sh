@@ -18,7 +18,7 @@ kernels/dev/build.sh "$tools/cuda12" "$out"
 # A GPU of compute capability 9.0 takes the kernels of sm_80, too.
 STANDIN_MAJOR=9 LD_LIBRARY_PATH=$out/checked LD_PRELOAD=$(g++ -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
   "$out/check" tiny seed=1 >"$out/log" 2>&1 &
-# Five multiprocessors: one has no part in some rounds.
+# Five multiprocessors: in some kernels' rounds the last has no tile.
 STANDIN_MAJOR=9 STANDIN_MULTIPROCESSORS=5 LD_LIBRARY_PATH=$out/plain "$out/check" tiny seed=2
 # One multiprocessor: a CTA has many tiles, runs and turns of its ring.
 STANDIN_MAJOR=9 STANDIN_MULTIPROCESSORS=1 LD_LIBRARY_PATH=$out/plain "$out/check" quick seed=3
