@@ -15,10 +15,9 @@ const (
 	defaultSlot  = 128 << 10 // bytes: 10 to 25 us of a core, which copies 5 to 12 GB/s
 	defaultSlots = 64
 
-	// defaultWorkers fill the ring beside the caller's goroutine. On the host of an H200 (bench/results/gpu/staging-h200.txt),
-	// where the bus takes 47 to 53 GB/s in copies of 1 to 4 MiB, 20 MB that the caches hold arrive in 0.56 to 0.59 ms with 4
-	// to 15 of them, and 154 MB of memory in 3.9 to 4.1 ms, but in 5.7 with four. Where others used the processors, too, a
-	// step took 1.42 ms with eight, 1.77 with twelve and 2.35 with fifteen.
+	// defaultWorkers fill the ring beside the caller's goroutine. On a quiet host of an H200 4 to 15 did equally well; where
+	// others used the processors, too (bench/results/gpu/staging-h200.txt), a step took 1.42 ms with eight, 1.77 with twelve,
+	// 2.35 with fifteen, and documents that no cache holds arrived at 28 GB/s with eight, at 20 with four.
 	defaultWorkers = 8
 
 	// leastCopy is worth a copy of the card's that has others under way, or a processor at hand to make it larger: it takes
