@@ -9,7 +9,8 @@
 // that every gradient row has one owner: no atomics on floats, the same bits every run.
 //
 // Give every input of a graph a name of its own: to Gorgonia, unnamed inputs of one type and shape are one node, so that
-// queries would be scored against themselves.
+// queries would be scored against themselves. And take scores that a graph computes on from by gorgonia.Read: its
+// elementwise ops may overwrite what they read.
 //
 // On the CPU the environment variable MAXSIM_CPU=avx512|avx2|generic names the kernels; unset, they are the fastest that
 // the machine has. The assembled ones agree in every bit, portable Go differs in the last ones: see docs/numerics.md.

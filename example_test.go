@@ -45,6 +45,51 @@ func Example() {
 	// [5 3 2 6 5 3 3 -1 -1 4 3 -1]
 }
 
+// One query of two tokens against a document of three tokens and one of two, padded to three.
+func ExampleConfig_masks() {
+	g := gorgonia.NewGraph()
+	q := gorgonia.NodeFromAny(g, tensor.New(tensor.WithShape(1, 2, 2), tensor.WithBacking([]float32{1, 0, 0, 1})), gorgonia.WithName("q"))
+	d := gorgonia.NodeFromAny(g, tensor.New(tensor.WithShape(2, 3, 2), tensor.WithBacking([]float32{1, 1, 3, 0, 0, 2, 1, 2, 2, 1, 9, 9})), gorgonia.WithName("d"))
+	mask := gorgonia.NodeFromAny(g, tensor.New(tensor.WithShape(2, 3), tensor.WithBacking([]bool{true, true, true, true, true, false})), gorgonia.WithName("mask"))
+	scores, err := maxsim.InBatch(q, d, maxsim.Config{DocMask: mask})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	vm := gorgonia.NewTapeMachine(g)
+	defer vm.Close()
+	if err := vm.RunAll(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(scores.Value().Data())
+	// Output:
+	// [5 4]
+}
+
+// The same without padding: the rows of all documents one after the other, and where each begins and ends.
+func ExamplePacked() {
+	g := gorgonia.NewGraph()
+	q := gorgonia.NodeFromAny(g, tensor.New(tensor.WithShape(2, 2), tensor.WithBacking([]float32{1, 0, 0, 1})), gorgonia.WithName("q"))
+	d := gorgonia.NodeFromAny(g, tensor.New(tensor.WithShape(5, 2), tensor.WithBacking([]float32{1, 1, 3, 0, 0, 2, 1, 2, 2, 1})), gorgonia.WithName("d"))
+	cuQ := gorgonia.NodeFromAny(g, tensor.New(tensor.WithShape(2), tensor.WithBacking([]int32{0, 2})), gorgonia.WithName("cuQ"))
+	cuD := gorgonia.NodeFromAny(g, tensor.New(tensor.WithShape(3), tensor.WithBacking([]int32{0, 3, 5})), gorgonia.WithName("cuD"))
+	scores, err := maxsim.Packed(q, cuQ, d, cuD, maxsim.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	vm := gorgonia.NewTapeMachine(g)
+	defer vm.Close()
+	if err := vm.RunAll(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(scores.Value().Data())
+	// Output:
+	// [5 4]
+}
+
 func ExampleArgmax() {
 	g := gorgonia.NewGraph()
 	q := gorgonia.NodeFromAny(g, tensor.New(tensor.WithShape(1, 2, 2), tensor.WithBacking([]float32{1, 0, 0, 1})), gorgonia.WithName("q"))

@@ -7,7 +7,7 @@
 #              every kernel, precision by precision
 #   tests      conformance, 250 runs, threads, memory (engine); cases, gradients, graphs (package maxsim)
 #   kernels    times of the kernels, inputs on the device, a cold L2 cache: every shape and dim in bf16, the shapes of the
-#              documentation's tables in every precision and on the portable image
+#              documentation's tables in every precision, some of them on the portable image
 #   engine     times from host memory to host memory
 #   warm       compiles the kernels of peers on all cores; may run beside check and sanitize, which measure nothing
 #   peers      PyTorch and the peers that can be imported, on the same shapes, and cuBLAS's ceiling

@@ -27,11 +27,11 @@ var (
 // kernelsFile is written by bench/gpu/run.sh.
 const kernelsFile = "kernels-h200.txt"
 
-// kernelRuns reads the output of kernels/dev/bench.
-func kernelRuns(all *results) ([]kernelRun, error) {
+// kernelRuns reads the output of kernels/dev/bench, and says where it is from.
+func kernelRuns(all *results) (runs []kernelRun, from string, err error) {
 	f, err := os.Open(filepath.Join(all.dir, "gpu", kernelsFile))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer f.Close()
 	number := func(s string) float64 {
@@ -41,11 +41,17 @@ func kernelRuns(all *results) ([]kernelRun, error) {
 		}
 		return v
 	}
-	var runs []kernelRun
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		line := lines.Text()
+		if commit, ok := strings.CutPrefix(line, "commit: "); ok {
+			from = fmt.Sprintf("`bench/results/gpu/%s`, commit %.10s", kernelsFile, commit)
+		}
 		if m := caseLine.FindStringSubmatch(line); m != nil {
-			runs = append(runs, kernelRun{name: m[1], precision: m[2], image: m[3], shape: m[4]})
+			shape := m[4]
+			if m[1] == "T2" { // where each query has documents of its own, bench prints how many there are of all
+				shape = strings.Replace(shape, "64 x 1024", "64 x 16 of its own", 1)
+			}
+			runs = append(runs, kernelRun{name: m[1], precision: m[2], image: m[3], shape: shape})
 		}
 		if m := forwardLine.FindStringSubmatch(line); m != nil {
 			last := &runs[len(runs)-1]
@@ -56,18 +62,21 @@ func kernelRuns(all *results) ([]kernelRun, error) {
 			last.step, last.extra = number(m[1]), number(m[2])
 		}
 	}
-	return runs, nil
+	return runs, from, nil
 }
 
 // gpuTable shows the kernels' times beside the peers'.
 func gpuTable(all *results) (string, error) {
-	peers := peerTimes(all)
-	runs, err := kernelRuns(all)
+	peers, err := peerTimes(all)
+	if err != nil {
+		return "", err
+	}
+	runs, from, err := kernelRuns(all)
 	if err != nil {
 		return "", err
 	}
 	var out strings.Builder
-	out.WriteString("| bf16, ms, cold L2 | forward | with argmax | step | beside inputs and gradients | best peer: forward | best peer: step | naive fp16: forward, step |\n|---|---|---|---|---|---|---|---|\n")
+	out.WriteString("| queries x documents, tokens of each; bf16, ms | forward | with argmax | step | beside inputs and gradients | best peer: forward | best peer: step | naive fp16: forward, step |\n|---|---|---|---|---|---|---|---|\n")
 	for _, r := range runs {
 		if r.precision != "bf16" || r.image != "sm90a" {
 			continue
@@ -91,7 +100,7 @@ func gpuTable(all *results) (string, error) {
 		fmt.Fprintf(&out, "| %s: %s | %.3f | %.3f | %s | %s | %s | %s | %s |\n", name, r.shape, r.forward, r.argmax,
 			cell("%.3f", r.step, r.step > 0), extra, forward, step, strings.Join(naive, ", "))
 	}
-	fmt.Fprintf(&out, "\nOne NVIDIA H200, `bench/results/gpu/%s`; peers: %s%s\n", kernelsFile, peersFrom, ceilings(all))
+	fmt.Fprintf(&out, "\nOne NVIDIA H200, cold L2, %s; peers: %s%s\n", from, peersFrom, ceilings(all))
 	return out.String(), nil
 }
 
@@ -99,7 +108,7 @@ func gpuTable(all *results) (string, error) {
 func gpuPrecisionTable(all *results) (string, error) {
 	var out strings.Builder
 	out.WriteString("| ms, cold L2, packing of float32 rows included | image | forward | with argmax | step | PyTorch, the same inputs: forward | step |\n|---|---|---|---|---|---|---|\n")
-	runs, err := kernelRuns(all)
+	runs, from, err := kernelRuns(all)
 	if err != nil {
 		return "", err
 	}
@@ -109,18 +118,18 @@ func gpuPrecisionTable(all *results) (string, error) {
 		}
 		precision, shape := strings.Replace(r.precision, "split", "float32-accurate", 1), peerShape(r.name)
 		fmt.Fprintf(&out, "| %s %s | %s | %.3f | %.3f | %s | %s | %s |\n", r.name, precision, r.image, r.forward, r.argmax,
-			cell("%.3f", r.step, r.step > 0), naiveTime(all, "F"+shape, r.precision), naiveTime(all, "T"+shape, r.precision))
+			cell("%.3f", r.step, r.step > 0), naiveTime(all, "F"+shape, r.precision, r.forward), naiveTime(all, "T"+shape, r.precision, r.step))
 	}
-	fmt.Fprintf(&out, "\nOne NVIDIA H200, `bench/results/gpu/%s`\n", kernelsFile)
+	fmt.Fprintf(&out, "\nOne NVIDIA H200, %s; PyTorch: %s. Bold: where it is faster\n", from, peersFrom)
 	return out.String(), nil
 }
 
 // shortCases are the cases of gpuShortTable.
-var shortCases = strings.Fields("F1t F1v F2a F2b F2c F2d T1L T2 R20 D64 D768 D1024 V768")
+var shortCases = strings.Fields("F1t F1v F2a F2b F2c T1L T2 R20 D768")
 
 // gpuShortTable compares what matters most with the fastest of all others, whoever it is, of those with 16-bit inputs.
 func gpuShortTable(all *results) (string, error) {
-	runs, err := kernelRuns(all)
+	runs, from, err := kernelRuns(all)
 	if err != nil {
 		return "", err
 	}
@@ -140,7 +149,7 @@ func gpuShortTable(all *results) (string, error) {
 		}
 	}
 	var out strings.Builder
-	out.WriteString("| one H200, ms | forward, bf16 | of cuBLAS's rate | fastest other | step, bf16 | fastest other | float32-accurate: forward, step | PyTorch float32 |\n|---|---|---|---|---|---|---|---|\n")
+	out.WriteString("| queries x documents, tokens of each; ms | forward, bf16 | of cuBLAS's rate | fastest other | step, bf16 | fastest other | float32-accurate: forward, step | PyTorch float32 |\n|---|---|---|---|---|---|---|---|\n")
 	for _, r := range runs {
 		if r.precision != "bf16" || r.image != "sm90a" || !slices.Contains(shortCases, r.name) {
 			continue
@@ -149,10 +158,10 @@ func gpuShortTable(all *results) (string, error) {
 		fmt.Fprintf(&out, "| %s | %.3f | %.0f %% | %s | %s | %s | %s | %s |\n", r.shape, r.forward, 100*r.rate/peak, fastest(all, "F"+shape, r.forward),
 			cell("%.3f", r.step, r.step > 0), fastest(all, "T"+shape, r.step),
 			together(cell("%.3f", a.forward, a.forward > 0), cell("%.3f", a.step, a.step > 0)),
-			together(naiveTime(all, "F"+shape, "split"), naiveTime(all, "T"+shape, "split")))
+			together(naiveTime(all, "F"+shape, "split", a.forward), naiveTime(all, "T"+shape, "split", a.step)))
 	}
-	fmt.Fprintf(&out, "\nCold L2, medians, inputs on the device; others: flash-maxsim (FM), late-interaction-kernels (LIK), PyTorch (naive, compile), 16-bit inputs; cuBLAS: bf16, 8192 × 8192 × 8192, %.0f TFLOP/s. `bench/results/gpu/%s`, commit %.10s; others: %s\n",
-		peak, kernelsFile, rows[0].config["commit"], peersFrom)
+	fmt.Fprintf(&out, "\nOne H200, cold L2, medians, inputs on the device; others: flash-maxsim (FM), late-interaction-kernels (LIK), PyTorch (naive, compile), 16-bit inputs; cuBLAS: bf16, 8192 × 8192 × 8192, %.0f TFLOP/s. %s; others: %s\n",
+		peak, from, peersFrom)
 	return out.String(), nil
 }
 
@@ -167,11 +176,14 @@ func fastest(all *results, name string, ours float64) string {
 	if by == "" || ours == 0 {
 		return "–"
 	}
-	shown := fmt.Sprintf("%.3f %s, %.2f×", best, by, best/ours)
-	if best < ours {
-		return "**" + shown + "**"
+	return boldIf(best < ours, fmt.Sprintf("%.3f %s, %.2f×", best, by, best/ours))
+}
+
+func boldIf(bold bool, s string) string {
+	if bold {
+		return "**" + s + "**"
 	}
-	return shown
+	return s
 }
 
 // together joins the cells that say something.
@@ -186,13 +198,14 @@ func together(cells ...string) string {
 // naiveOf names PyTorch's composed graph that computes in a precision, from float32 rows but for f16.
 var naiveOf = map[string]string{"split": "naive-ieee", "tf32": "naive-tf32", "f16": "naive"}
 
-// naiveTime is what that graph takes for a case, in ms.
-func naiveTime(all *results, name, precision string) string {
+// naiveTime is what that graph takes for a case, in ms: bold where that is less than ours.
+func naiveTime(all *results, name, precision string, ours float64) string {
 	rows := peerRows(all, "case", name, "impl", naiveOf[precision])
 	if len(rows) == 0 {
 		return "–"
 	}
-	return fmt.Sprintf("%.3f", 1e3*rows[0].metrics["sec/op"])
+	ms := 1e3 * rows[0].metrics["sec/op"]
+	return boldIf(ms < ours, fmt.Sprintf("%.3f", ms))
 }
 
 // gpuHostTable splits steps whose inputs and gradients are in host memory, as Gorgonia has them.
@@ -209,50 +222,5 @@ func gpuHostTable(all *results) (string, error) {
 			1e3*m["sec/op"], m["copies-ms"], m["kernels-ms"], cell("%.2f×", m["x-floor"], m["x-floor"] > 0), m["device-MiB"])
 	}
 	fmt.Fprintf(&out, "\nOne NVIDIA H200, commit %.10s, `bench/results/gpu/%s`\n", rows[0].config["commit"], rows[0].file)
-	return out.String(), nil
-}
-
-// threadsTable shows what a second core is worth.
-func threadsTable(all *results) (string, error) {
-	rows, err := all.need("Threads", "provider", "cpu-avx512")
-	if err != nil {
-		return "", err
-	}
-	var out strings.Builder
-	out.WriteString("| forward with argmax, AVX-512 | one core, ms | two cores, ms | faster |\n|---|---|---|---|\n")
-	for _, r := range rows {
-		fmt.Fprintf(&out, "| %s | %.2f | %.2f | %.2f× |\n", r.shape(), r.metrics["ms-1core"], r.metrics["ms-all"], r.metrics["speedup"])
-	}
-	fmt.Fprintf(&out, "\n%s\n", provenance(rows[0]))
-	return out.String(), nil
-}
-
-// allocationTable shows what passes and steps allocate once they are warm.
-func allocationTable(all *results) (string, error) {
-	var out strings.Builder
-	out.WriteString("| allocated, float32, AVX-512 | engine forward | engine backward | step in a TapeMachine | of it gradients |\n|---|---|---|---|---|\n")
-	rows, err := all.need("Full", "provider", "cpu-avx512")
-	if err != nil {
-		return "", err
-	}
-	for _, r := range rows {
-		size := func(keys ...string) float64 {
-			product := 4.0
-			for _, key := range keys {
-				n, err := strconv.Atoi(r.params[key])
-				if err != nil {
-					return 0
-				}
-				product *= float64(n)
-			}
-			return product
-		}
-		forward, okF := all.one("Forward", r, "provider", "cpu-avx512")
-		backward, okB := all.one("Backward", r, "provider", "cpu-avx512")
-		fmt.Fprintf(&out, "| %s | %s KiB | %s KiB | %.0f KiB in %.0f | %.0f KiB |\n", r.shape(),
-			cell("%.0f", forward.metrics["B/op"]/1024, okF), cell("%.0f", backward.metrics["B/op"]/1024, okB),
-			r.metrics["B/op"]/1024, r.metrics["allocs/op"], (size("Bq", "Tq", "dim")+size("Bd", "Td", "dim"))/1024)
-	}
-	fmt.Fprintf(&out, "\n%s\n", provenance(rows[0]))
 	return out.String(), nil
 }

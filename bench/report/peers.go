@@ -74,7 +74,10 @@ func ceilings(all *results) string {
 }
 
 // peerTimes returns the peers' times by case.
-func peerTimes(all *results) map[string]peerTime {
+func peerTimes(all *results) (map[string]peerTime, error) {
+	if _, err := all.need("Peer"); err != nil {
+		return nil, err
+	}
 	peers := map[string]peerTime{}
 	best, least := map[string]float64{}, map[string]float64{}
 	for _, r := range peerRows(all) {
@@ -96,5 +99,5 @@ func peerTimes(all *results) map[string]peerTime {
 		}
 		peers[name] = p
 	}
-	return peers
+	return peers, nil
 }

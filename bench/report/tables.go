@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -118,5 +119,50 @@ func memoryTable(all *results) (string, error) {
 	fmt.Fprintf(&out, "| steady-state peak of a TapeMachine step, inputs included | %.0f |\n", fused.metrics["peak-B"]/mib)
 	fmt.Fprintf(&out, "| the same graph from built-in ops | %.0f |\n", composed.metrics["peak-B"]/mib)
 	fmt.Fprintf(&out, "\n%s\n", provenance(engine))
+	return out.String(), nil
+}
+
+// threadsTable shows what a second core is worth.
+func threadsTable(all *results) (string, error) {
+	rows, err := all.need("Threads", "provider", "cpu-avx512")
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	out.WriteString("| forward with argmax, AVX-512 | one core, ms | two cores, ms | faster |\n|---|---|---|---|\n")
+	for _, r := range rows {
+		fmt.Fprintf(&out, "| %s | %.2f | %.2f | %.2f× |\n", r.shape(), r.metrics["ms-1core"], r.metrics["ms-all"], r.metrics["speedup"])
+	}
+	fmt.Fprintf(&out, "\n%s\n", provenance(rows[0]))
+	return out.String(), nil
+}
+
+// allocationTable shows what passes and steps allocate once they are warm.
+func allocationTable(all *results) (string, error) {
+	var out strings.Builder
+	out.WriteString("| allocated, float32, AVX-512 | engine forward | engine backward | step in a TapeMachine | of it gradients |\n|---|---|---|---|---|\n")
+	rows, err := all.need("Full", "provider", "cpu-avx512")
+	if err != nil {
+		return "", err
+	}
+	for _, r := range rows {
+		size := func(keys ...string) float64 {
+			product := 4.0
+			for _, key := range keys {
+				n, err := strconv.Atoi(r.params[key])
+				if err != nil {
+					return 0
+				}
+				product *= float64(n)
+			}
+			return product
+		}
+		forward, okF := all.one("Forward", r, "provider", "cpu-avx512")
+		backward, okB := all.one("Backward", r, "provider", "cpu-avx512")
+		fmt.Fprintf(&out, "| %s | %s KiB | %s KiB | %.0f KiB in %.0f | %.0f KiB |\n", r.shape(),
+			cell("%.0f", forward.metrics["B/op"]/1024, okF), cell("%.0f", backward.metrics["B/op"]/1024, okB),
+			r.metrics["B/op"]/1024, r.metrics["allocs/op"], (size("Bq", "Tq", "dim")+size("Bd", "Td", "dim"))/1024)
+	}
+	fmt.Fprintf(&out, "\n%s\n", provenance(rows[0]))
 	return out.String(), nil
 }
