@@ -6,10 +6,11 @@
 //
 // That serves where a CTA keeps its query rows. If it fetches them again with every tile of columns, they must be found in
 // the L2: 132 CTAs with 256 rows of 1536 bytes each want 52 MB, and then everything comes from memory every time. Such a
-// kernel goes in rounds. In a round there are only as many tiles as the L2 can hold, and several CTAs share the documents
-// out among them; those with the same part stream it at the same time. From round to round a CTA goes on to the next part:
-// all its parts together are one range of documents, so that rounding costs it a document at most, not one a round. Before
-// the rounds come the tiles that they leave, one to two rounds of them, cut as above.
+// kernel goes in rounds. In a round there are about as many tiles as the L2 can hold, less than twice as many at most, and
+// several CTAs share the documents out among them; those with the same part stream it at the same time. From round to round
+// a CTA goes on to the next part: all its parts together are one range of documents, so that rounding costs it two or three
+// documents at most, not one a round. Before the rounds come the tiles that they leave, one to two rounds of them, cut as
+// above. A part that is narrower than a tile of columns takes as long as one: rows of 6 KB and more with few documents.
 #pragma once
 #include "common.cuh"
 

@@ -28,7 +28,7 @@ func (c *claims) take(may func(piece int64) bool, bring func(piece int64)) bool 
 // over reports whether all pieces have been begun.
 func (c *claims) over() bool { return c.next.Load() >= int64(len(c.done)) }
 
-// end lets no further piece be begun, and returns when those that were are in their place.
+// end lets no further piece be begun, and returns when those that were are in their place. It is called once.
 func (c *claims) end() {
 	begun := min(c.next.Swap(int64(len(c.done))), int64(len(c.done)))
 	for k := range begun {

@@ -24,8 +24,9 @@ func (s *stager) download(q queue, dst []byte, src address) error {
 	for range r.helpers(n) {
 		go t.work()
 	}
-	if err = t.fetch(q, src); err == nil {
-		t.work()
+	err = t.fetch(q, src)
+	for err == nil && !t.emptied.over() { // all is in the ring: nobody would wake whoever rested now
+		t.emptyNext()
 	}
 	t.emptied.end()
 	r.idle.wake()

@@ -13,7 +13,8 @@ type shipment struct {
 	device *Device
 	ring   *ring
 	parts  []part
-	now    int // part that is being queued
+	now    int   // part that is being queued
+	failed error // of bring, which does not try again what it did by half
 
 	// What is staged, in pieces that take a slot each:
 	pieces [][]byte
@@ -69,8 +70,15 @@ func (h *shipment) open(k int, dst address, gate mark) {
 }
 
 // arrived makes what is queued on the work queue from now on see part k, which is open, and all parts before it, and wait
-// for no other.
+// for no other. Once it has failed it fails.
 func (h *shipment) arrived(k int) error {
+	if h.failed == nil {
+		h.failed = h.bring(k)
+	}
+	return h.failed
+}
+
+func (h *shipment) bring(k int) error {
 	d, ring := h.device, h.ring
 	for p := (patience{}); h.now <= k; {
 		moved, err := h.send(leastCopy)

@@ -207,11 +207,14 @@ func noise(n int) []byte {
 	return x
 }
 
-// TestStagingThatFails lets every driver call of an upload and a download fail in turn. Nothing hangs, and the next
-// transfers are whole.
+// TestStagingThatFails lets every driver call of an upload and a download fail in turn, with all that follow or alone.
+// Nothing hangs, not even who asks for the next part of an upload that has failed, and the next transfers are whole.
 func TestStagingThatFails(t *testing.T) {
-	for _, procs := range []int{1, 4} {
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+	for _, c := range []struct {
+		procs int
+		once  bool
+	}{{1, false}, {4, false}, {1, true}, {4, true}} {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(c.procs))
 		failures := 0
 		for calls := 0; ; calls++ {
 			d, f := openFake(t, 1<<26)
@@ -222,7 +225,7 @@ func TestStagingThatFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			src, dst := noise(50_000), make([]byte, 50_000)
-			f.countdown = calls
+			f.countdown, f.once = calls, c.once
 			err = errors.Join(shipHalves(d, a, src), download(d, dst, a))
 			over := f.countdown > 0
 			f.countdown = -1
