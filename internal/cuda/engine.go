@@ -95,9 +95,10 @@ func (e *Engine[T]) Backward(b *layout.Batch, q, d []T, tape layout.Tape, ds, dq
 // keepAlive keeps slices reachable until it is called.
 func keepAlive[T layout.Float](list ...[]T) { runtime.KeepAlive(list) }
 
-// problemOf returns the problem that tape is of, and the tape's content if it is not on this device.
+// problemOf returns the problem that tape is of, and the tape's content if it is not on this device, or its token rows are
+// in the form of another precision or element type.
 func (e *Engine[T]) problemOf(b *layout.Batch, tape layout.Tape) (*problem, []int32, error) {
-	if t, ok := tape.(*Tape); ok && t.device == e.device {
+	if t, ok := tape.(*Tape); ok && t.device == e.device && t.storage.product == storageOf[T](e.precision, b.Dim).product {
 		return t.problem, nil, t.problem.same(b)
 	}
 	host, err := tape.Argmax()
