@@ -280,6 +280,36 @@ func TestManyThreads(t *testing.T) {
 	all.Wait()
 }
 
+// TestCallerReusesItsOffsets between the passes, as who packs every batch into the same slices does.
+func TestCallerReusesItsOffsets(t *testing.T) {
+	d := openFirst(t)
+	e := NewEngine[float32](d, Float32)
+	for _, group := range []int{0, 2} {
+		want, s := newSample[float32](18, group), newSample[float32](18, group)
+		if err := want.run(e); err != nil {
+			t.Fatal(err)
+		}
+		tape, err := e.Forward(&s.b, s.q, s.d, s.scores, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, side := range []*layout.Seqs{&s.b.Q, &s.b.D} {
+			clear(side.Cu)
+			clear(side.Runs)
+			clear(side.First)
+		}
+		if s.argmax, err = tape.Argmax(); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Backward(&want.b, s.q, s.d, tape, s.ds, s.dq, s.dd); err != nil {
+			t.Fatal(err)
+		}
+		if err := sameBits(s, want); err != nil {
+			t.Errorf("group %d: %v", group, err)
+		}
+	}
+}
+
 // TestTapeOfAnotherPrecision serves as the argmax alone: its token rows are in a form that the engine's kernels do not read.
 func TestTapeOfAnotherPrecision(t *testing.T) {
 	d := openFirst(t)

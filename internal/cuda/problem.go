@@ -36,7 +36,7 @@ func newProblem(b *layout.Batch) (*problem, error) {
 		return nil, fmt.Errorf("a document has %d tokens, expected at most %d", d.longest, mostTokens)
 	}
 	p := &problem{
-		b: *b, q: q, d: d,
+		b: layout.Batch{Q: b.Q.Clone(), D: b.D.Clone(), Dim: b.Dim, Group: b.Group}, q: q, d: d,
 		bq: int64(b.Q.Len()), bd: int64(b.D.Len()), cols: int64(b.Cols()), group: int64(b.Group),
 		totq: int64(q.total), totd: int64(d.total),
 	}

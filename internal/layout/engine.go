@@ -20,7 +20,7 @@ package layout
 type Engine[T Float] interface {
 	// Forward writes every element of scores [bq, cols] and, if record is set, returns the argmax tape.
 	// q is [b.Q.Rows, b.Dim], d is [b.D.Rows, b.Dim], both row-major. It keeps neither slice unless a tape is
-	// returned and the engine documents it.
+	// returned and the engine documents it, and never b, whose slices the caller may use for the next batch.
 	Forward(b *Batch, q, d, scores []T, record bool) (Tape, error)
 
 	// Backward writes every element of dq and dd, the gradients of Σ ds[i,k]·scores[i,k]; a nil dq or dd is not

@@ -6,6 +6,8 @@
 // k coordinate or, where a query has its own documents, the ordinal of a document among them.
 package layout
 
+import "slices"
+
 // Float is the element type of token rows, scores and gradients.
 type Float interface{ float32 | float64 }
 
@@ -23,6 +25,11 @@ type Seqs struct {
 	Runs []Span
 	// First[s] is the first run of sequence s; sequence s owns Runs[First[s]:First[s+1]]. len(First) = len(Cu).
 	First []int
+}
+
+// Clone returns a copy that shares nothing with s.
+func (s *Seqs) Clone() Seqs {
+	return Seqs{Rows: s.Rows, Cu: slices.Clone(s.Cu), Runs: slices.Clone(s.Runs), First: slices.Clone(s.First)}
 }
 
 // Len returns the number of sequences.
