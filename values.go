@@ -106,7 +106,22 @@ func rowMajor[T any](v gorgonia.Value, name string) ([]T, error) {
 	if !t.DataOrder().IsColMajor() && !t.RequiresIterator() {
 		return data, nil
 	}
-	return strided(data, t.Shape(), t.Strides()), nil
+	return strided(data, t.Shape(), stridesOf(t)), nil
+}
+
+// stridesOf returns a stride for every axis. Package tensor leaves those of axes of size 1 out of some column-major tensors.
+func stridesOf(t *tensor.Dense) []int {
+	given, shape := t.Strides(), t.Shape()
+	if len(given) == len(shape) {
+		return given
+	}
+	strides := make([]int, len(shape))
+	for axis, n := range shape {
+		if n > 1 && len(given) > 0 {
+			strides[axis], given = given[0], given[1:]
+		}
+	}
+	return strides
 }
 
 // strided copies the elements at the given strides into row-major order.

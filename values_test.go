@@ -79,6 +79,28 @@ func TestRowMajorReadsEveryMemoryOrder(t *testing.T) {
 	}
 }
 
+// TestColumnMajorWithAxesOfOne: package tensor gives these fewer strides than axes, which once was an [ErrInternal], and
+// from KeepDocs a panic.
+func TestColumnMajorWithAxesOfOne(t *testing.T) {
+	for _, shape := range []tensor.Shape{{1}, {1, 1}, {1, 1, 1}, {1, 5}, {5, 1}, {1, 5, 1}, {5, 1, 2}} {
+		x := tensor.New(tensor.WithShape(shape...), tensor.Of(tensor.Float32), tensor.AsFortran(nil))
+		want := make([]float32, shape.TotalSize())
+		for k := range want {
+			want[k] = float32(k)
+		}
+		at := x.Float32s() // an axis of 5 before one of 2 is what column-major order turns round
+		for k, v := range want {
+			if shape.Eq(tensor.Shape{5, 1, 2}) {
+				k = k%2*5 + k/2
+			}
+			at[k] = v
+		}
+		if got, err := rowMajor[float32](x, "x"); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v: %v, %v, expected %v", shape, got, err, want)
+		}
+	}
+}
+
 // TestValuesThatAreNoPlainTensor are answered with errors.
 func TestValuesThatAreNoPlainTensor(t *testing.T) {
 	masked := counting(2, 2)
