@@ -6,6 +6,7 @@ import (
 	"log"
 	"math"
 	"runtime"
+	"slices"
 	"testing"
 
 	"gorgonia.org/gorgonia"
@@ -112,6 +113,42 @@ func TestTrainingLowersTheLoss(t *testing.T) {
 	for step, want := range losses[machines[0]] {
 		if got := losses[machines[1]][step]; math.Abs(got-want) > 1e-9 {
 			t.Errorf("step %d: loss %v on a %s, %v on a %s", step, got, machines[1], want, machines[0])
+		}
+	}
+}
+
+// TestLispStepsThroughReshape: on a LispMachine Reshape gives its own gradient to what it read, in that shape. The second
+// step used to fail when MaxSim added to it.
+func TestLispStepsThroughReshape(t *testing.T) {
+	for _, reshaped := range []bool{false, true} {
+		g := gorgonia.NewGraph()
+		rows := gorgonia.NodeFromAny(g, dense([]float64{1, 2, 3, 4, 5, 6, 7, 8}, 4, 2), gorgonia.WithName("rows"))
+		q := gorgonia.Must(gorgonia.Reshape(gorgonia.Must(gorgonia.Tanh(rows)), []int{2, 2, 2}))
+		scores, err := maxsim.InBatch(q, gorgonia.NodeFromAny(g, dense([]float64{3, -1, 2, 5, 1, 1}, 3, 1, 2), gorgonia.WithName("d")), maxsim.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reshaped {
+			scores = gorgonia.Must(gorgonia.Reshape(scores, []int{6}))
+		}
+		gorgonia.Must(gorgonia.Sum(scores))
+		var first []float64
+		for step := range 3 {
+			vm := gorgonia.NewLispMachine(g)
+			if err := vm.RunAll(); err != nil {
+				t.Fatalf("step %d: %v", step, err)
+			}
+			vm.Close()
+			grad, err := rows.Grad()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if step == 0 {
+				first = slices.Clone(elements[float64](grad))
+			} else if got := elements[float64](grad); !slices.Equal(got, first) {
+				t.Errorf("step %d: gradient %v, of the first step %v", step, got, first)
+			}
+			grad.(gorgonia.Zeroer).Zero()
 		}
 	}
 }

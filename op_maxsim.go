@@ -186,7 +186,8 @@ func (o *scoresOp) DoDiff(_ gorgonia.ExecutionContext, in gorgonia.Nodes, out *g
 	return nil
 }
 
-// addTo adds grad to the gradient that the LispMachine keeps for n.
+// addTo adds grad to the gradient that the LispMachine keeps for n. Where n is what Reshape returned, the one kept from an
+// earlier step is that of Reshape's operand, too, and has its shape.
 func addTo(n *gorgonia.Node, grad *tensor.Dense) error {
 	acc, err := n.Grad()
 	if err != nil {
@@ -195,6 +196,11 @@ func addTo(n *gorgonia.Node, grad *tensor.Dense) error {
 	dense, ok := acc.(*tensor.Dense)
 	if !ok {
 		return fmt.Errorf("%w: gradient of %v is a %T, expected a dense tensor", ErrDtype, n, acc)
+	}
+	if !dense.Shape().Eq(grad.Shape()) {
+		if err := grad.Reshape(dense.Shape()...); err != nil {
+			return fmt.Errorf("%w: gradient of %v is %v, expected %v: %v", ErrShape, n, dense.Shape(), grad.Shape(), err)
+		}
 	}
 	_, err = tensor.Add(dense, grad, tensor.UseUnsafe())
 	return err

@@ -362,3 +362,30 @@ func TestSecondDerivative(t *testing.T) {
 		t.Error("a second derivative was built")
 	}
 }
+
+// TestLispStepsThroughReshape: on a LispMachine Reshape gives its own gradient to what it read, in that shape. The second
+// step used to fail when an op of this package added to it.
+func TestLispStepsThroughReshape(t *testing.T) {
+	g := gorgonia.NewGraph()
+	rows := gorgonia.NodeFromAny(g, normalOf(1, 6, 4), gorgonia.WithName("rows"))
+	x, err := L2Normalize(gorgonia.Must(gorgonia.Reshape(gorgonia.Must(gorgonia.Tanh(rows)), []int{2, 3, 4})), 1e-12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weight := gorgonia.NodeFromAny(g, normalOf(2, 2, 3, 4), gorgonia.WithName("weight"))
+	gorgonia.Must(gorgonia.Sum(gorgonia.Must(gorgonia.HadamardProd(x, weight))))
+	var first []float64
+	for step := range 3 {
+		run(t, gorgonia.NewLispMachine(g))
+		got, err := rows.Grad()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if step == 0 {
+			first = slices.Clone(float64s(got))
+		} else if !slices.Equal(float64s(got), first) {
+			t.Errorf("step %d: gradient %v, of the first step %v", step, got, first)
+		}
+		got.(gorgonia.Zeroer).Zero()
+	}
+}

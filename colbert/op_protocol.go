@@ -87,6 +87,11 @@ func (o *op[T]) DoDiff(_ gorgonia.ExecutionContext, in gorgonia.Nodes, out *gorg
 		if !ok {
 			return fmt.Errorf("%w: %s: gradient of input %d is a %T, expected a *tensor.Dense", ErrValue, o.name(), i, sum)
 		}
+		if !acc.Shape().Eq(dx.Shape()) { // what Reshape returned: from the second step on it shares the gradient of Reshape's operand
+			if err := dx.Reshape(acc.Shape()...); err != nil {
+				return fmt.Errorf("%w: %s: gradient of input %d has shape %v, expected %v", ErrShape, o.name(), i, acc.Shape(), dx.Shape())
+			}
+		}
 		if _, err := tensor.Add(acc, dx, tensor.UseUnsafe()); err != nil {
 			return fmt.Errorf("%w: %s: add gradient of input %d: %w", ErrInternal, o.name(), i, err)
 		}
