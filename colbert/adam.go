@@ -31,7 +31,8 @@ type AdamConfig struct {
 // touched rows of w, m and v change, with the t of the step. The moments of a row do not decay in a step that does not
 // touch it, nor does its weight. A row touched in every step moves as in the dense update, bit for bit.
 //
-// On a TapeMachine, weights whose gradients came from Grad need no gorgonia.BindDualValues, and may have it.
+// On a TapeMachine, weights whose gradients came from Grad need no gorgonia.BindDualValues, and may have it. Only where a
+// gorgonia.Reshape lets another op write into a gradient is it needed: Step then returns an error without it.
 //
 // Step sets the gradients to 0 like Gorgonia's solvers do. Weights are changed in place. Results are bit-identical for
 // any GOMAXPROCS. An Adam is for one goroutine at a time and must be given the same parameters in the same order in

@@ -74,6 +74,11 @@ func newParam[T layout.Float](vg gorgonia.ValueGrad, w, m, v *tensor.Dense) (*pa
 	if err != nil {
 		return nil, fmt.Errorf("%w: no gradient, expected one: call Grad with the parameter and run the machine before Step: %w", ErrValue, err)
 	}
+	if n, ok := vg.(*gorgonia.Node); ok {
+		if err := overwritten(n, gv); err != nil {
+			return nil, err
+		}
+	}
 	p := &param[T]{}
 	var g *tensor.Dense
 	want := w.Shape()

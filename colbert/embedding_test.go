@@ -178,41 +178,75 @@ func FuzzIndexRows(f *testing.F) {
 	})
 }
 
-// TestLookupGradientOverwritten: the gradient of a look-up may also be what another op of the graph reads, and a binary
-// elementwise op writes its result into what it reads last: here, the gradient over the argument of a logarithm.
-func TestLookupGradientOverwritten(t *testing.T) {
-	for _, bound := range []bool{false, true} {
-		g := gorgonia.NewGraph()
-		input := func(name string, v *tensor.Dense) *gorgonia.Node {
-			return gorgonia.NewTensor(g, v.Dtype(), v.Dims(), gorgonia.WithShape(v.Shape()...), gorgonia.WithName(name), gorgonia.WithValue(v))
-		}
-		emb, err := NewEmbedding(input("table", normalOf(1, 5, 3)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		x, err := emb.Lookup(input("ids", int32s([]int{2, 2}, 0, 1, 2, 3)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		upstream, position := normalOf(2, 2, 2, 3), input("position", normalOf(4, 2, 2, 3))
-		y := gorgonia.Must(gorgonia.Add(x, gorgonia.Must(gorgonia.Log(gorgonia.Must(gorgonia.Square(position))))))
-		y = gorgonia.Must(gorgonia.HadamardProd(y, input("upstream", upstream)))
-		grad(t, gorgonia.Must(gorgonia.Sum(y)), append(emb.Lookups(), position))
-		var opts []gorgonia.VMOpt
-		if bound {
-			opts = append(opts, gorgonia.BindDualValues(append(emb.Lookups(), position)...))
-		}
-		run(t, gorgonia.NewTapeMachine(g, opts...))
-		got, err := emb.Grad()
-		if !bound {
-			wantError(t, err, ErrValue, "gradient is also read by ÷ false, which may write into it: run with gorgonia.BindDualValues (look-up 0 of Embedding table)")
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(float64s(got), upstream.Float64s()) {
-			t.Errorf("gradient %v, want %v", float64s(got), upstream.Float64s())
-		}
+// TestGradientOverwritten: the gradient of a look-up may also be what another op of the graph reads, and a binary
+// elementwise op writes its result into what it reads last: here, the gradient over the argument of a logarithm. Through
+// a Reshape, which leaves the memory as it is, it writes into the gradients of weights, too.
+func TestGradientOverwritten(t *testing.T) {
+	for _, c := range []struct{ weights, reshaped, bound bool }{
+		{}, {bound: true}, {reshaped: true}, {reshaped: true, bound: true},
+		{weights: true}, {weights: true, reshaped: true}, {weights: true, reshaped: true, bound: true},
+	} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			g := gorgonia.NewGraph()
+			input := func(name string, v *tensor.Dense) *gorgonia.Node {
+				return gorgonia.NewTensor(g, v.Dtype(), v.Dims(), gorgonia.WithShape(v.Shape()...), gorgonia.WithName(name), gorgonia.WithValue(v))
+			}
+			x := input("weights", normalOf(1, 2, 2, 3))
+			var trained gorgonia.ValueGrad = x
+			if !c.weights {
+				emb, err := NewEmbedding(input("table", normalOf(1, 5, 3)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if x, err = emb.Lookup(input("ids", int32s([]int{2, 2}, 0, 1, 2, 3))); err != nil {
+					t.Fatal(err)
+				}
+				trained = emb
+			}
+			shape := []int{2, 2, 3}
+			if c.reshaped {
+				shape = []int{4, 3}
+			}
+			upstream, position := normalOf(2, 2, 2, 3), input("position", normalOf(4, shape...))
+			p := gorgonia.Must(gorgonia.Log(gorgonia.Must(gorgonia.Square(position))))
+			if c.reshaped {
+				p = gorgonia.Must(gorgonia.Reshape(p, []int{2, 2, 3}))
+			}
+			y := gorgonia.Must(gorgonia.HadamardProd(gorgonia.Must(gorgonia.Add(x, p)), input("upstream", upstream)))
+			grad(t, gorgonia.Must(gorgonia.Sum(y)), gorgonia.Nodes{x, position})
+			var opts []gorgonia.VMOpt
+			if c.bound {
+				opts = append(opts, gorgonia.BindDualValues(x, position))
+			}
+			run(t, gorgonia.NewTapeMachine(g, opts...))
+			adam, err := NewAdam(AdamConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := slices.Clone(float64s(trained.Value().(*tensor.Dense)))
+			got, err := trained.Grad()
+			if err == nil && !c.bound && c.reshaped {
+				err = adam.Step([]gorgonia.ValueGrad{trained})
+			}
+			if !c.bound && (c.reshaped || !c.weights) {
+				wantError(t, err, ErrValue, "gradient was overwritten by ÷ false: run with gorgonia.BindDualValues")
+				if !slices.Equal(float64s(trained.Value().(*tensor.Dense)), before) {
+					t.Error("the weights changed")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rows, ok := got.(*RowGrad); ok {
+				got = rows.Dense
+			}
+			if !slices.Equal(float64s(got.(*tensor.Dense)), upstream.Float64s()) {
+				t.Errorf("gradient %v, want %v", got, upstream)
+			}
+			if err := adam.Step([]gorgonia.ValueGrad{trained}); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
