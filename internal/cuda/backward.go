@@ -15,13 +15,13 @@ import (
 // while dd is computed, and parts of dd while later parts are.
 func backward[T layout.Float](t *Tape, ds, dq, dd []T) (err error) {
 	dev, p := t.device, t.problem
+	if t.documents != nil && t.documents.gone {
+		return errResidentGone
+	}
 	if p.empty() {
 		clear(dq)
 		clear(dd)
 		return nil
-	}
-	if t.documents != nil && t.documents.gone {
-		return errResidentGone
 	}
 	call := &scope{pool: dev.pool}
 	defer func() {

@@ -244,6 +244,47 @@ func TestResidentDocumentsMustFit(t *testing.T) {
 	}
 }
 
+// TestResidentDocumentsOfNothing must fit, too, and be there: a batch without a pair of valid tokens used to be computed
+// before anybody looked.
+func TestResidentDocumentsOfNothing(t *testing.T) {
+	d := openFirst(t)
+	e := NewEngine[float32](d, Float32)
+	s := newSample[float32](12, 0)
+	r, err := e.Keep(&s.b.D, s.b.Dim, s.d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, err := e.With(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	masked := func(side layout.Seqs) layout.Seqs { return side.Masked(func(int) bool { return false }) }
+	docs, queries := s.b, s.b
+	docs.D, queries.Q = masked(s.b.D), masked(s.b.Q)
+	nothing := layout.HostTape(slices.Repeat([]int32{-1}, s.b.TapeLen()))
+	const differ = "or its masks differ"
+	if _, err := with.Forward(&docs, s.q, nil, s.scores, true); err == nil || !strings.Contains(err.Error(), differ) {
+		t.Errorf("no document token: %v", err)
+	}
+	if err := with.Backward(&docs, s.q, nil, nothing, s.ds, s.dq, nil); err == nil || !strings.Contains(err.Error(), differ) {
+		t.Errorf("gradient without a document token: %v", err)
+	}
+	tape, err := with.Forward(&queries, s.q, nil, s.scores, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Release()
+	_, forward := with.Forward(&queries, s.q, nil, s.scores, false)
+	for name, err := range map[string]error{
+		"forward": forward, "backward": with.Backward(&queries, s.q, nil, tape, s.ds, s.dq, nil),
+		"backward of a tape in host memory": with.Backward(&queries, s.q, nil, nothing, s.ds, s.dq, nil),
+	} {
+		if !errors.Is(err, errResidentGone) {
+			t.Errorf("%s after release: %v", name, err)
+		}
+	}
+}
+
 // TestManyThreads has several goroutines, some locked to a thread, on two Devices of the same GPU, and on a second GPU
 // if there is one.
 func TestManyThreads(t *testing.T) {

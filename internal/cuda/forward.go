@@ -18,7 +18,12 @@ type pass[T layout.Float] struct {
 // forward runs the forward pass and leaves the scores in host memory; a nil scores is not wanted. With record it
 // returns what the backward pass needs, which otherwise goes back at once.
 func (e *Engine[T]) forward(p *problem, q, d, scores []T, record bool) (t *Tape, err error) {
-	dev := e.device
+	dev, st := e.device, storageOf[T](e.precision, p.b.Dim)
+	if e.documents != nil { // even if there is nothing to compute
+		if err := e.documents.fits(p, st.product); err != nil {
+			return nil, err
+		}
+	}
 	call, keep := &scope{pool: dev.pool}, &scope{pool: dev.pool}
 	defer func() {
 		if err != nil {
@@ -29,7 +34,6 @@ func (e *Engine[T]) forward(p *problem, q, d, scores []T, record bool) (t *Tape,
 		}
 		call.close()
 	}()
-	st := storageOf[T](e.precision, p.b.Dim)
 	t = &Tape{device: dev, problem: p, storage: st, documents: e.documents}
 	if p.empty() {
 		clear(scores)
@@ -76,11 +80,6 @@ func (e *Engine[T]) again(p *problem, q, d []T, use func(*Tape) error) error {
 // run queues uploads, packing and product. Documents are computed while the next ones are on their way, and the first
 // rows are being read while the device's memory is found.
 func (f *pass[T]) run(resident *Resident, q, d []T) error {
-	if resident != nil {
-		if err := resident.fits(f.problem, f.storage.product); err != nil {
-			return err
-		}
-	}
 	f.t.q.rows, f.t.d.rows = f.q, f.d
 	var list []stretch[T]
 	portions := []portion{f.all()}
