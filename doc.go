@@ -10,7 +10,8 @@
 //
 // Give every input of a graph a name of its own: to Gorgonia, unnamed inputs of one type and shape are one node, so that
 // queries would be scored against themselves. And take scores that a graph computes on from by gorgonia.Read: its
-// elementwise ops may overwrite what they read.
+// elementwise ops may overwrite what they read. What its Reshape returns lies in the memory of what was reshaped: let no
+// elementwise op read that as well.
 //
 // On the CPU the environment variable MAXSIM_CPU=avx512|avx2|generic names the kernels; unset, they are the fastest that
 // the machine has. The assembled ones agree in every bit, portable Go differs in the last ones: see docs/numerics.md.
