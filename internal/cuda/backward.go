@@ -15,8 +15,8 @@ import (
 // while dd is computed, and parts of dd while later parts are.
 func backward[T layout.Float](t *Tape, ds, dq, dd []T) (err error) {
 	dev, p := t.device, t.problem
-	if t.documents != nil && t.documents.gone {
-		return errResidentGone
+	if err := t.documents.there(); err != nil {
+		return err
 	}
 	if p.empty() {
 		clear(dq)

@@ -215,10 +215,9 @@ func TestPortionsInTheMemoryOfOthers(t *testing.T) {
 	}
 }
 
-func TestResidentDocumentsMustFit(t *testing.T) {
-	d := openFirst(t)
-	e := NewEngine[float32](d, Float32)
-	s := newSample[float32](12, 0)
+// resident keeps the sample's documents on the device, and returns an engine that uses them.
+func (s *sample[T]) resident(t *testing.T, e *Engine[T]) (*Resident, *Engine[T]) {
+	t.Helper()
 	r, err := e.Keep(&s.b.D, s.b.Dim, s.d)
 	if err != nil {
 		t.Fatal(err)
@@ -227,6 +226,14 @@ func TestResidentDocumentsMustFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r, with
+}
+
+func TestResidentDocumentsMustFit(t *testing.T) {
+	d := openFirst(t)
+	e := NewEngine[float32](d, Float32)
+	s := newSample[float32](12, 0)
+	r, with := s.resident(t, e)
 	other := newSample[float32](13, 0)
 	if _, err := with.Forward(&other.b, other.q, nil, make([]float32, len(other.scores)), false); err == nil || !strings.Contains(err.Error(), "resident documents have 7 sequences") {
 		t.Errorf("other documents: %v", err)
@@ -250,14 +257,7 @@ func TestResidentDocumentsOfNothing(t *testing.T) {
 	d := openFirst(t)
 	e := NewEngine[float32](d, Float32)
 	s := newSample[float32](12, 0)
-	r, err := e.Keep(&s.b.D, s.b.Dim, s.d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	with, err := e.With(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, with := s.resident(t, e)
 	masked := func(side layout.Seqs) layout.Seqs { return side.Masked(func(int) bool { return false }) }
 	docs, queries := s.b, s.b
 	docs.D, queries.Q = masked(s.b.D), masked(s.b.Q)

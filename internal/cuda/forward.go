@@ -19,10 +19,8 @@ type pass[T layout.Float] struct {
 // returns what the backward pass needs, which otherwise goes back at once.
 func (e *Engine[T]) forward(p *problem, q, d, scores []T, record bool) (t *Tape, err error) {
 	dev, st := e.device, storageOf[T](e.precision, p.b.Dim)
-	if e.documents != nil { // even if there is nothing to compute
-		if err := e.documents.fits(p, st.product); err != nil {
-			return nil, err
-		}
+	if err := e.documents.fits(p, st.product); err != nil { // even if there is nothing to compute
+		return nil, err
 	}
 	call, keep := &scope{pool: dev.pool}, &scope{pool: dev.pool}
 	defer func() {

@@ -56,8 +56,9 @@ func (t *Tape) operand(s side) (at, through address, ld int64) {
 	return s.raw, s.from, int64(t.problem.b.Dim)
 }
 
-// queries prepares dq and returns what queues it, beside what the work queue gets from now on: documents ascending for every query row. It is
-// whole on the device: the kernel finds the winners of a query row by the number of query rows that there are.
+// queries prepares dq and returns what queues it, beside what the work queue gets from now on: documents ascending for
+// every query row. It is whole on the device: the kernel finds the winners of a query row by the number of query rows that
+// there are.
 func (g *gradients[T]) queries(dq []T) (queue func() error, err error) {
 	p, dev, bytes := g.problem, g.device, int64(len(dq))*sizeOf[T]()
 	out, err := g.call.alloc(bytes)

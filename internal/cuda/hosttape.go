@@ -15,11 +15,8 @@ func (e *Engine[T]) fromHost(p *problem, q, d []T, argmax []int32, wantQ, wantD 
 	}()
 	l := &loader[T]{device: dev, storage: storageOf[T](e.precision, p.b.Dim), dim: int64(p.b.Dim), keep: memory, call: memory}
 	t := &Tape{device: dev, problem: p, storage: l.storage, held: &holding{memory: memory}}
-	if e.documents != nil {
-		if err := e.documents.fits(p, l.storage.product); err != nil {
-			return err
-		}
-		t.d = e.documents.side
+	if err := e.documents.fits(p, l.storage.product); err != nil {
+		return err
 	}
 	if p.empty() {
 		return use(t)
@@ -35,10 +32,10 @@ func (e *Engine[T]) fromHost(p *problem, q, d []T, argmax []int32, wantQ, wantD 
 	if t.q, err = e.operandSide(l, p.q, q, wantD); err != nil { // dd is a sum of rows of q
 		return err
 	}
-	if e.documents == nil {
-		if t.d, err = e.operandSide(l, p.d, d, wantQ); err != nil {
-			return err
-		}
+	if e.documents != nil {
+		t.d = e.documents.side
+	} else if t.d, err = e.operandSide(l, p.d, d, wantQ); err != nil {
+		return err
 	}
 	return use(t)
 }

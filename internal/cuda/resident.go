@@ -111,10 +111,18 @@ func (e *Engine[T]) With(r *Resident) (*Engine[T], error) {
 	return &Engine[T]{device: e.device, precision: e.precision, documents: r}, nil
 }
 
-// fits reports whether r stands for the documents of p in the form that l's product reads.
-func (r *Resident) fits(p *problem, product string) error {
-	if r.gone {
+// there reports whether r has not been released. There may be no r: then every call brings documents of its own.
+func (r *Resident) there() error {
+	if r != nil && r.gone {
 		return errResidentGone
+	}
+	return nil
+}
+
+// fits reports whether r, if there is one, stands for the documents of p in the form that product reads.
+func (r *Resident) fits(p *problem, product string) error {
+	if err := r.there(); r == nil || err != nil {
+		return err
 	}
 	if r.dim != p.b.Dim || r.storage.product != product {
 		return fmt.Errorf("resident documents have dim %d, %s products; the batch has dim %d, %s products",

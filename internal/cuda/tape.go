@@ -112,8 +112,8 @@ func (t *Tape) Argmax() ([]int32, error) {
 		if t.held.gone() {
 			return errGone
 		}
-		if t.documents != nil && t.documents.gone { // their layout is what the argmax is counted with
-			return errResidentGone
+		if err := t.documents.there(); err != nil { // their layout is what the argmax is counted with
+			return err
 		}
 		if err := t.fetch(host); err != nil {
 			return err
